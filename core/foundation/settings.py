@@ -286,3 +286,8 @@ def unknown_variables() -> dict[str, str]:
             near = difflib.get_close_matches(variable, known, 1, 0.8)
             found[variable] = near[0] if near else ""
     return found
+
+
+def owner_choice(device: str) -> str:
+    """The distribution that ``CORE_OWNER_<device>`` names as the one to use; empty for none."""
+    return os.environ.get(f"{PREFIX}OWNER_{device}", "")

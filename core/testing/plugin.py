@@ -1,0 +1,77 @@
+"""pytest plugin of core's own tests and of the conformance kit: ``-p core.testing.plugin``.
+
+It has no ``pytest11`` entry point, which would slow every pytest run on the machine. It turns the
+checks SPEC and TRACE_ERRORS on, gives the fixture `device`, and refuses to test the source tree
+where the installed wheel is meant: what users get is the wheel.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Before any layer reads its settings. A run may still say otherwise in its environment.
+os.environ.setdefault("CORE_SPEC", "1")
+
+from core.foundation import settings as settings_module  # noqa: E402
+from core.foundation.settings import settings  # noqa: E402
+from core.plugin.registry import registry  # noqa: E402
+
+SOURCE_VARIABLE = "CORE_TEST_SOURCE"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of core's test runs."""
+    group = parser.getgroup("core")
+    group.addoption("--core-device", default="", help="device of the fixture `device`")
+    group.addoption("--full", action="store_true", help="run the tests marked full as well")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Turn checks on, and refuse a run that would test the wrong copy of core."""
+    settings_module.read_environment()
+    here = Path(__file__).resolve()
+    root = config.rootpath.resolve()
+    if root in here.parents and "site-packages" not in here.parts:
+        if os.environ.get(SOURCE_VARIABLE) != "1":
+            raise pytest.UsageError(
+                f"these tests run the source tree {root}, not an installed wheel: install it and "
+                f"set PYTHONSAFEPATH=1, or set {SOURCE_VARIABLE}=1 if you mean the source"
+            )
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say which core and which devices are tested."""
+    device = config.getoption("--core-device") or "the default one"
+    found = ", ".join(registry.names())
+    return [f"core: {Path(__file__).parent.parent}; device: {device}; found: {found}"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests marked `full` to runs with ``--full``."""
+    if config.getoption("--full"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("full")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session")
+def device(request: pytest.FixtureRequest) -> str:
+    """Name of the device under test: ``--core-device``, else the default device."""
+    return str(request.config.getoption("--core-device")) or registry.default_name()
+
+
+@pytest.fixture(autouse=True)
+def _settings_are_left_alone() -> Iterator[None]:
+    """A test that leaves a setting changed would change the ones after it."""
+    before = dict(vars(settings))
+    yield
+    changed = {name for name, value in vars(settings).items() if before.get(name) != value}
+    for name in changed:
+        setattr(settings, name, before[name])
+    assert not changed, f"the test left settings changed: {sorted(changed)}"
