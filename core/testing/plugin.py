@@ -8,6 +8,7 @@ where the installed wheel is meant: what users get is the wheel.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +17,10 @@ import pytest
 # Before any layer reads its settings. A run may still say otherwise in its environment.
 os.environ.setdefault("CORE_SPEC", "1")
 
-from core.foundation import settings as settings_module  # noqa: E402
-from core.foundation.settings import settings  # noqa: E402
-from core.plugin.registry import registry  # noqa: E402
+from core.foundation import settings as settings_module
+from core.foundation.settings import Context, settings
+from core.plugin.registry import registry
+from core.testing.plugin_folder import PluginFolder
 
 SOURCE_VARIABLE = "CORE_TEST_SOURCE"
 
@@ -35,12 +37,12 @@ def pytest_configure(config: pytest.Config) -> None:
     settings_module.read_environment()
     here = Path(__file__).resolve()
     root = config.rootpath.resolve()
-    if root in here.parents and "site-packages" not in here.parts:
-        if os.environ.get(SOURCE_VARIABLE) != "1":
-            raise pytest.UsageError(
-                f"these tests run the source tree {root}, not an installed wheel: install it and "
-                f"set PYTHONSAFEPATH=1, or set {SOURCE_VARIABLE}=1 if you mean the source"
-            )
+    is_source = root in here.parents and "site-packages" not in here.parts
+    if is_source and os.environ.get(SOURCE_VARIABLE) != "1":
+        raise pytest.UsageError(
+            f"these tests run the source tree {root}, not an installed wheel: install it and "
+            f"set PYTHONSAFEPATH=1, or set {SOURCE_VARIABLE}=1 if you mean the source"
+        )
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -75,3 +77,15 @@ def _settings_are_left_alone() -> Iterator[None]:
     for name in changed:
         setattr(settings, name, before[name])
     assert not changed, f"the test left settings changed: {sorted(changed)}"
+
+
+@pytest.fixture
+def plugin_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PluginFolder]:
+    """An empty folder on the path to install made-up plugins into; its cache is its own too."""
+    path = tmp_path_factory.mktemp("site")
+    folder = PluginFolder(path)
+    sys.path.insert(0, str(path))
+    with Context(CACHE_DIR=str(path / "cache"), DEV=""):
+        yield folder
+    sys.path.remove(str(path))
+    folder.forget_modules()

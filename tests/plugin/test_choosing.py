@@ -1,0 +1,146 @@
+"""The default device: explicit without a probe, implicit by priority and probe, last resort."""
+
+import json
+import time
+
+import pytest
+
+from core import Context
+from core.foundation.errors import CoreWarning, DeviceError
+from core.plugin.probing import run_tasks, verdicts
+
+PROBES = """
+import os, time, signal
+from core.plugin import Probe
+
+def found():
+    print("drivers print things")
+    with open(__file__ + ".count", "a") as file:
+        file.write("x")
+    return Probe(2, "two cards")
+
+def nothing(): return Probe(0, "no card")
+def raises(): raise OSError("libfoo.so")
+def crashes(): os.kill(os.getpid(), signal.SIGSEGV)
+def leaves(): os._exit(7)
+def hangs(): time.sleep(60)
+def wrong(): return 3
+"""
+
+
+@pytest.fixture
+def folder(plugin_folder):
+    (plugin_folder.path / "sample_probes.py").write_text(PROBES)
+    with Context(PROBE_SECONDS=2):
+        yield plugin_folder
+
+
+def add(folder, name, priority, probe=""):
+    place = f"sample_probes:{probe}" if probe else ""
+    folder.good(name, f'priority={priority}, probe="{place}"')
+
+
+def test_highest_priority_with_hardware_wins(folder):
+    add(folder, "NONE", 300, "nothing")
+    add(folder, "CARD", 200, "found")
+    add(folder, "HOST", 100)
+    add(folder, "ASK", 0)
+    registry = folder.registry()
+    assert registry.default_name() == "CARD"
+    assert "NONE: no card" in registry.default_choice().reason
+    rows = {row.name: (row.status, row.reason) for row in registry.status()}
+    assert rows["NONE"] == ("no hardware", "no card")
+    assert rows["CARD"] == ("ready", "two cards")
+
+
+def test_every_bad_probe_is_a_verdict_and_the_others_still_speak(folder):
+    answers = run_tasks(
+        [(kind, "probe", f"sample_probes:{kind}")
+         for kind in ("raises", "crashes", "leaves", "wrong", "gone", "found")]
+    )
+    reasons = {kind: answer["reason"] for kind, answer in answers.items()}
+    assert answers["found"]["count"] == 2
+    assert reasons["raises"] == "OSError: libfoo.so"
+    assert reasons["crashes"] == "the probe crashed with SIGSEGV"
+    assert reasons["leaves"] == "the probe ended its process with status 7"
+    assert "not a Probe" in reasons["wrong"]
+    assert "has no name 'gone'" in reasons["gone"]
+    assert all(answer["fault"] for kind, answer in answers.items() if kind != "found")
+
+
+def test_a_hanging_probe_costs_its_limit_once(folder):
+    add(folder, "HANGS", 300, "hangs")
+    add(folder, "HOST", 100)
+    with Context(PROBE_SECONDS=1):
+        with pytest.warns(CoreWarning, match="HANGS is passed over: .* did not answer within 1 s"):
+            assert folder.registry().default_name() == "HOST"
+        start = time.perf_counter()
+        with pytest.warns(CoreWarning, match="HANGS is passed over"):
+            assert folder.registry().default_name() == "HOST"
+        assert time.perf_counter() - start < 1
+
+
+def test_verdicts_are_kept_until_something_changes(folder, monkeypatch):
+    add(folder, "CARD", 200, "found")
+    count = folder.path / "sample_probes.py.count"
+    for _ in range(2):
+        folder.registry().default_name()
+    assert count.read_text() == "x"
+    monkeypatch.setenv("FOO_VISIBLE_DEVICES", "0")
+    folder.registry().default_name()
+    assert count.read_text() == "xx"
+    verdicts([folder.registry().describe("CARD")], renew=True)
+    assert count.read_text() == "xxx"
+    kept = folder.path / "cache" / "probes.json"
+    assert len(json.loads(kept.read_text())) == 1
+    kept.write_text("{damaged")
+    assert folder.registry().default_name() == "CARD"
+
+
+def test_explicit_choice_is_not_probed(folder):
+    add(folder, "NONE", 300, "hangs")
+    with Context(DEV="none:1"):
+        assert folder.registry().default_name() == "NONE:1"
+        assert folder.registry().default_choice().explicit
+    with Context(DEV="NOME"), pytest.raises(DeviceError, match=r"asked for by Context\(DEV=...\)"):
+        folder.registry().default_name()
+
+
+def test_text_of_the_default_keeps_its_renderer(folder):
+    add(folder, "HOST", 100)
+    with Context(DEV="host::sample"):
+        assert folder.registry().default_name() == "HOST::SAMPLE"
+    with Context(DEV="host:2:sample"):
+        assert folder.registry().default_name() == "HOST:2:SAMPLE"
+
+
+def test_last_resort_warns_and_strict_refuses(folder):
+    add(folder, "ASK", 0)
+    with pytest.warns(CoreWarning, match="no device plugin installed: using the slow interpreter"):
+        assert folder.registry().default_choice().text == "REFERENCE"
+    with Context(STRICT=True), pytest.raises(CoreWarning):
+        folder.registry().default_choice()
+
+
+def test_a_broken_plugin_is_mentioned_and_passed_over(folder):
+    add(folder, "HOST", 100)
+    folder.broken("FOO", "raise OSError('no driver')")
+    with pytest.warns(CoreWarning, match="device FOO cannot be used: OSError: no driver"):
+        assert folder.registry().default_name() == "HOST"
+
+
+def test_a_plugins_checks_run_in_a_child(folder):
+    folder.broken(
+        "FOO",
+        """
+        from core.plugin import Check, DeviceSpec, hookimpl
+        @hookimpl
+        def core_devices(): return [DeviceSpec(name="FOO", module="gone")]
+        @hookimpl
+        def core_checks(name): return [Check("libfoo.so", False, f"missing for {name}", "get it")]
+        """,
+    )
+    (row,) = folder.registry().checks("foo")
+    assert (row.subject, row.passed, row.finding, row.cure) == (
+        "libfoo.so", False, "missing for FOO", "get it",
+    )

@@ -1,0 +1,234 @@
+"""The registry: names, opening, variants, renderers, threads, forks, extensions."""
+
+import os
+import sys
+import threading
+
+import pytest
+
+from core.foundation import events
+from core.foundation.errors import CoreWarning, DeviceError, PluginError
+from core.plugin import DeviceSpec
+from core.plugin.interfaces import offers
+
+
+def test_nothing_is_imported_before_it_is_wanted(plugin_folder):
+    plugin_folder.good("FOO")
+    plugin_folder.good("BAR")
+    registry = plugin_folder.registry()
+    assert {"FOO", "BAR", "REFERENCE", "NULL"} <= set(registry.names())
+    loaded = [name for name in sys.modules if name.startswith(plugin_folder.path.name)]
+    assert loaded == []
+    registry.open("foo")
+    loaded = [name for name in sys.modules if name.startswith(plugin_folder.path.name)]
+    assert loaded == [f"{plugin_folder.path.name}_foo_"]
+
+
+def test_open_binds_everything_and_gives_the_same_object_again(plugin_folder):
+    plugin_folder.good("FOO")
+    registry = plugin_folder.registry()
+    opened = registry.open("foo")
+    assert opened is registry.open("FOO:0")
+    assert opened is not registry.open("FOO:1")
+    assert (opened.name, registry.open("FOO:1").name, registry.open("FOO:1").index) == (
+        "FOO", "FOO:1", 1,
+    )
+    assert opened.renderer is opened.renderers[0]
+    assert opened.loader is opened.loaders["sample"]
+    assert opened.copy_queue is None
+    assert opened.offer.source == "plugin-foo 1.0"
+    assert offers(opened.allocator, "host_view")
+    assert not offers(opened.allocator, "map")
+    assert not offers(opened.loader, "record")
+
+
+def test_variants_and_aliases(plugin_folder):
+    plugin_folder.good("FOO", 'variants=("left", "Right"), aliases=("fu",)')
+    registry = plugin_folder.registry()
+    assert registry.open("FU").name == "FOO:left"
+    assert registry.open("foo:RIGHT").variant == "Right"
+    with pytest.raises(DeviceError, match="no variant 'UP'\ncure: its variants are left, Right"):
+        registry.open("foo:up")
+
+
+@pytest.mark.parametrize("text", ["", ":", "FOO:", "FOO::", "A:B:C:D", None, 3])
+def test_text_that_is_no_name(plugin_folder, text):
+    with pytest.raises(DeviceError, match="is not the name of a device"):
+        plugin_folder.registry().open(text)
+
+
+def test_renderers_are_ordered_and_chosen_by_name(plugin_folder):
+    plugin_folder.good("FOO")
+    plugin_folder.extension(
+        "adds",
+        """
+        from core.plugin import hookimpl
+        from core.testing.sample_device import SampleRenderer
+
+        @hookimpl
+        def core_renderers(device):
+            return [SampleRenderer("LATE", -1), SampleRenderer("BEST", 5),
+                    SampleRenderer("ODD", -2, "odd")]
+        """,
+    )
+    registry = plugin_folder.registry()
+    opened = registry.open("FOO")
+    assert [r.name for r in opened.renderers] == ["BEST", "SAMPLE", "LATE", "ODD"]
+    other = registry.open("FOO::late")
+    assert (other.renderer.name, other.device) == ("LATE", opened.device)
+    assert registry.open("foo:0:LATE") is other
+    with pytest.raises(DeviceError, match="its renderers are BEST, SAMPLE"):
+        registry.open("FOO::NONE")
+    with pytest.raises(PluginError, match="nobody loads binaries of format 'odd'"):
+        registry.open("FOO::ODD")
+
+
+def test_unknown_names_say_what_is_close_and_where_the_name_came_from(plugin_folder):
+    plugin_folder.good("FOOBAR")
+    registry = plugin_folder.registry()
+    with pytest.raises(DeviceError, match=r"asked for by DEV.*\n.*did you mean FOOBAR"):
+        registry.open("FOBAR", origin="DEV in the environment")
+    with pytest.raises(DeviceError, match="cure: install core-plugin-cpu"):
+        registry.open("cpu")
+
+
+def test_devices_setting_is_explained(plugin_folder):
+    plugin_folder.good("FOO")
+    plugin_folder.good("BAR")
+    registry = plugin_folder.registry(allow="bar")
+    with pytest.raises(DeviceError, match="CORE_DEVICES does not allow it"):
+        registry.open("FOO")
+    assert registry.open("BAR").name == "BAR"
+    assert {row.name: row.status for row in registry.status()}["FOO"] == "not allowed"
+
+
+def test_modules_that_are_not_installed(plugin_folder):
+    plugin_folder.good("FOO")
+    (plugin_folder.path / "not_installed_stub.py").write_text(
+        "from core.plugin import DeviceSpec, hookimpl\n"
+        "@hookimpl\n"
+        "def core_devices():\n"
+        "    return [DeviceSpec(name=n, module='core.testing.sample_device')"
+        " for n in ('FOO', 'NEW')]\n"
+    )
+    registry = plugin_folder.registry(modules=("not_installed_stub", "no_such_module_at_all"))
+    with pytest.warns(CoreWarning, match="no_such_module_at_all is left out"):
+        assert registry.open("new").name == "NEW"
+    assert registry.open("FOO").offer.module == "not_installed_stub"
+
+
+def test_register_in_this_process(plugin_folder):
+    registry = plugin_folder.registry()
+    registry.register(DeviceSpec(name="MINE", module="core.testing.sample_device"))
+    assert registry.open("mine").offer.distribution == "registered in this process"
+    with pytest.raises(DeviceError, match="is a device MINE already"):
+        registry.register(DeviceSpec(name="MINE", module="x"))
+
+
+def test_threads_get_one_device(plugin_folder):
+    plugin_folder.good("FOO")
+    plugin_folder.good("BAR")
+    registry, opened = plugin_folder.registry(), []
+    threads = [
+        threading.Thread(target=lambda n=name: opened.append(registry.open(n)))
+        for name in ("FOO", "BAR") * 6
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(opened) == 12
+    assert len({id(device) for device in opened}) == 2
+
+
+def test_a_device_may_open_another_one_but_not_itself(plugin_folder):
+    plugin_folder.good("FOO")
+    template = """
+        from core.plugin import DeviceSpec, hookimpl
+        from core.testing.sample_device import *
+        from core.testing.sample_device import core_renderers, core_allocator, core_loader
+        registry = []
+
+        @hookimpl
+        def core_devices():
+            return [DeviceSpec(name="{name}", module=__name__)]
+
+        @hookimpl
+        def core_open_device(spec, variant):
+            registry[0].open("{wants}")
+            return SampleDevice(spec, variant)
+        """
+    plugin_folder.broken("OUTER", template.format(name="OUTER", wants="FOO"))
+    plugin_folder.broken("SELF", template.format(name="SELF", wants="SELF"))
+    registry = plugin_folder.registry()
+    for name in ("OUTER", "SELF"):
+        registry.describe(name)
+        sys.modules[f"{plugin_folder.path.name}_{name}".lower()].registry.append(registry)
+    assert registry.open("OUTER").name == "OUTER"
+    assert [d.name for d in registry.opened()] == ["FOO", "OUTER"]
+    with pytest.raises(PluginError, match="asks for itself"):
+        registry.open("SELF")
+
+
+def test_a_forked_child_refuses_and_its_locks_are_free(plugin_folder):
+    plugin_folder.good("FOO")
+    plugin_folder.good("BAR")
+    registry = plugin_folder.registry()
+    registry.open("FOO")
+    held, release = threading.Event(), threading.Event()
+
+    def hold():
+        with registry._lock:
+            held.set()
+            release.wait(10)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(10)
+    child = os.fork()
+    if child == 0:  # must end by os._exit, whatever happens
+        status = 1
+        try:
+            registry.open("BAR")
+            registry.open("FOO")
+        except DeviceError as error:
+            status = 0 if "forked" in str(error) else 2
+        finally:
+            os._exit(status)
+    release.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_events_and_a_watching_extension(plugin_folder):
+    plugin_folder.good("FOO")
+    plugin_folder.extension(
+        "watch",
+        """
+        from core.plugin import hookimpl
+        seen = []
+
+        @hookimpl
+        def core_event(event):
+            seen.append(type(event).__name__)
+            raise RuntimeError("observers may fail")
+        """,
+    )
+    registry, before = plugin_folder.registry(), list(events.observers)
+    try:
+        registry.open("FOO")
+        registry.open("FOO")
+    finally:
+        events.observers[:] = before
+    module = sys.modules[f"{plugin_folder.path.name}_extension_watch"]
+    assert module.seen == ["Opened"]
+    assert events.failures.pop("extension WATCH") == 1
+
+
+def test_close_all(plugin_folder):
+    plugin_folder.good("FOO")
+    registry = plugin_folder.registry()
+    opened = registry.open("FOO")
+    registry.close_all()
+    assert opened.device.closed == 1
+    assert registry.open("FOO") is not opened
