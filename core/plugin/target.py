@@ -45,6 +45,8 @@ class Target:
         name: Family of the device, for people and cache keys: ``"CPU"``.
         architecture: Exactly what binaries are made for, for cache keys: ``"x86_64-avx512f"``.
         dtypes: dtypes that the device stores and computes in. core lowers all others.
+        storage_dtypes: Those of `dtypes` that the device only loads, stores and casts; core
+            computes them in float32 and rounds each result.
         vector_bytes: Bytes of one vector register; 0 where the device has none to address.
         vector_registers: Vector registers that a kernel may fill without spilling.
         l1_bytes: First-level data cache of one core.
@@ -72,6 +74,7 @@ class Target:
     name: str
     architecture: str
     dtypes: frozenset[DType]
+    storage_dtypes: frozenset[DType] = frozenset()
     vector_bytes: int = 0
     vector_registers: int = 16
     l1_bytes: int = 32 * 1024
