@@ -1,0 +1,1 @@
+"""Kernel graph to program: loop actions, expansion, selection, linearisation."""

@@ -1,0 +1,95 @@
+"""Integer division and remainder: floor from truncating, guards for what traps, powers of two.
+
+    FLOORDIV(a, b)  → a >> k, or TRUNCDIV(a, b), less one where a remainder has not b's sign
+    FLOORMOD(a, b)  → a & (2^k - 1), or TRUNCMOD(a, b), plus b there
+    TRUNCMOD(a, b)  → a - TRUNCDIV(a, b) * b
+    TRUNCDIV(a, b)  → WHERE(b = 0, 0, TRUNCDIV(a, safe b))
+    RECIPROCAL(x)   → 1 / x
+"""
+
+from __future__ import annotations
+
+from core.ir import Op, UOp, bounds
+
+
+def _power_of_two(b: UOp) -> int | None:
+    """k where b is the constant 2^k."""
+    if b.op is not Op.CONST or b.is_invalid or b.value <= 0 or b.value & (b.value - 1):
+        return None
+    return int(b.value).bit_length() - 1
+
+
+def _same_sign(a: UOp, b: UOp) -> bool:
+    """Whether neither operand can be negative."""
+    return bool(bounds(a)[0] >= 0 and bounds(b)[0] >= 0)
+
+
+def _one_off(a: UOp, b: UOp, remainder: UOp) -> UOp:
+    """Where truncation and floor differ: a remainder, of the other sign than b."""
+    return remainder.ne(0) & ((remainder ^ b) < 0)
+
+
+def floor_quotient(a: UOp, b: UOp) -> UOp:
+    """FLOORDIV(a, b) → a shift, or TRUNCDIV corrected by one."""
+    k = _power_of_two(b)
+    if k is not None:
+        return a >> k if k else a
+    quotient = a.alu(Op.TRUNCDIV, b)
+    if _same_sign(a, b):
+        return quotient
+    return _one_off(a, b, a.alu(Op.TRUNCMOD, b)).where(quotient - 1, quotient)
+
+
+def floor_remainder(a: UOp, b: UOp) -> UOp:
+    """FLOORMOD(a, b) → a mask, or TRUNCMOD corrected by b."""
+    k = _power_of_two(b)
+    if k is not None:
+        return a & ((1 << k) - 1)
+    remainder = a.alu(Op.TRUNCMOD, b)
+    if _same_sign(a, b):
+        return remainder
+    return _one_off(a, b, remainder).where(remainder + b, remainder)
+
+
+def truncated_remainder(a: UOp, b: UOp) -> UOp:
+    """TRUNCMOD(a, b) → a - TRUNCDIV(a, b) * b, and 0 where b is 0."""
+    remainder = a - a.alu(Op.TRUNCDIV, b) * b
+    low, high = bounds(b)
+    if low > 0 or high < 0:
+        return remainder
+    return b.eq(0).where(remainder.const_like(0), remainder)
+
+
+def _traps(a: UOp, b: UOp) -> tuple[bool, bool]:
+    """Whether (b may be 0, a / b may overflow)."""
+    (a_low, _), (b_low, b_high) = bounds(a), bounds(b)
+    overflow = a.dtype.kind == "signed" and a_low == a.dtype.minimum and b_low <= -1 <= b_high
+    return b_low <= 0 <= b_high, overflow
+
+
+def is_guarded(a: UOp, b: UOp) -> bool:
+    """Whether a division cannot trap: by its bounds, or since b is a guard's choice of one."""
+    if b.op is Op.WHERE and b.src[1].op is Op.CONST and b.src[1].arg.bits == 1:
+        return True
+    return not any(_traps(a, b))
+
+
+def guard(op: Op, a: UOp, b: UOp) -> UOp:
+    """TRUNCDIV or TRUNCMOD(a, b) → the same by a divisor that is 1 where b traps.
+
+    INT_MIN / 1 is what INT_MIN / -1 wraps to, and every remainder by 1 is the 0 that is wanted.
+    """
+    zero, overflow = _traps(a, b)
+    bad: list[UOp] = [b.eq(0)] if zero else []
+    if overflow:
+        bad.append(a.eq(int(a.dtype.minimum)) & b.eq(-1))
+    condition = bad[0] if len(bad) == 1 else bad[0] | bad[1]
+    result = a.alu(op, condition.where(b.const_like(1), b))
+    if zero and op is Op.TRUNCDIV:
+        return bad[0].where(result.const_like(0), result)
+    return result
+
+
+def reciprocal(x: UOp) -> UOp:
+    """RECIPROCAL(x) → FDIV(1, x)."""
+    return x.const_like(1.0) / x
