@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +58,21 @@ class Failed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class PassRan(Event):
-    """A compiler pass ended: its name, and how long it took."""
+    """A compiler pass ended.
+
+    Args:
+        name: Name of the pass.
+        seconds: How long it took.
+        subject: What was compiled: a kernel's name, or ``"schedule"``.
+        before: The graph that it was given, a UOp.
+        after: The graph that it left, a UOp; the same object when it changed nothing.
+    """
 
     name: str
     seconds: float
+    subject: str = ""
+    before: Any = None
+    after: Any = None
 
 
 #: Observers in order of arrival. Ask ``if observers:`` before making an event.

@@ -1,0 +1,1 @@
+"""For people: the command line and what it shows. Nothing imports this layer."""

@@ -1,0 +1,139 @@
+"""The command line ``core``; every command is a thin shell around a module that does the work."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from core.foundation.errors import CoreError, CoreWarning
+from core.foundation.folders import cache_folder
+from core.foundation.lazy_import import load
+from core.foundation.settings import SETTINGS, origin, settings, unknown_variables
+from core.tools import report_cache, report_devices
+from core.tools.tables import show
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+def _print_versions(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo("\n".join(report_devices.version_lines()))
+        context.exit()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_versions,
+    help="Versions of core and of all plugins.",
+)
+def cli() -> None:
+    """Tensor programs, compiled to native code on whatever device a plugin brings."""
+
+
+@cli.command()
+@json_option
+@click.option("--probe", is_flag=True, help="Look for hardware again, whatever is remembered.")
+def devices(as_json: bool, probe: bool) -> None:
+    """List devices: plugin, version, status, and which one is the default and why."""
+    rows = report_devices.device_rows(renew=probe)
+    show("devices", rows, as_json=as_json)
+    default, why = report_devices.default_device()
+    if not default:
+        click.echo(f"no default device: {why}", err=True)
+
+
+@cli.command()
+@click.argument("device", required=False, default="")
+@json_option
+def doctor(device: str, as_json: bool) -> None:
+    """Check the installation, and DEVICE or all devices: what works, why not, what to do.
+
+    Ends with status 1 if DEVICE, or without it core itself, fails a check.
+    """
+    rows = report_devices.doctor_rows(device)
+    show("doctor", rows, as_json=as_json)
+    of = device.upper() or "core"
+    sys.exit(any(row["result"] == "failed" for row in rows if row["of"] == of))
+
+
+@cli.command(name="settings")
+@json_option
+def list_settings(as_json: bool) -> None:
+    """List every setting with its value, where the value comes from, and what it does."""
+    rows = [
+        {
+            "setting": name,
+            "value": getattr(settings, name),
+            "origin": origin(name),
+            "default": row.default,
+            "variable": row.variable + (f" or {row.alias}" if row.alias else ""),
+            "meaning": row.text,
+        }
+        for name, row in SETTINGS.items()
+    ]
+    show("settings", rows, as_json=as_json)
+    for variable, near in unknown_variables().items():
+        hint = f"; did you mean {near}?" if near else ""
+        click.echo(f"{variable} is set but is no setting of core{hint}", err=True)
+
+
+@cli.command()
+@click.option("--clear", is_flag=True, help="Delete everything in it.")
+@json_option
+def cache(clear: bool, as_json: bool) -> None:
+    """Show the folder of the disk cache and its size, or clear it."""
+    folder = cache_folder()
+    size = report_cache.clear(folder) if clear else report_cache.measure(folder)
+    if as_json:
+        click.echo(json.dumps({"folder": str(folder), "cleared": clear, **asdict(size)}))
+    else:
+        done = "cleared of " if clear else ""
+        click.echo(f"{folder}: {done}{size.files} files, {size.size_bytes / 1e6:.1f} MB")
+
+
+@cli.command()
+@click.option("--size", is_flag=True, help="Print the compiler's size in lines instead.")
+@json_option
+def passes(size: bool, as_json: bool) -> None:
+    """List the passes of the compiler in order, with the reason why each stands where it does."""
+    report = load("core.tools.report_passes")
+    if size:
+        show("lines of the compiler", report.size_rows(), as_json=as_json)
+    else:
+        show("passes", report.pass_rows(), as_json=as_json)
+
+
+@cli.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--only", default="", help="Show only passes whose name contains this.")
+@click.argument("arguments", nargs=-1)
+def explain(file: str, only: str, arguments: tuple[str, ...]) -> None:
+    """Run a Python FILE and show what each compiler pass made of its tensor programs."""
+    load("core.tools.explain:explain_file")(file, arguments=list(arguments), only=only)
+
+
+@cli.command()
+@click.option("--seed", default=0, show_default=True, help="Seed of weights and batches.")
+@json_option
+def demo(seed: int, as_json: bool) -> None:
+    """Train a small convolutional network on handwritten digits; prints its test accuracy."""
+    load("core.tools.demo:run_demo")(seed=seed, as_json=as_json)
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Entry point of the console script; errors of core are shown without a traceback."""
+    try:
+        return cli.main(arguments, prog_name="core")
+    except (CoreError, CoreWarning) as error:
+        if settings.DEBUG:
+            raise
+        click.echo(f"core: {error}", err=True)
+        sys.exit(1)
