@@ -1,1 +1,1 @@
-"""Kernel graph to program: loop actions, expansion, selection, linearisation."""
+"""Kernels to programs: loop actions, tiles, lists of instructions."""

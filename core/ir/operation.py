@@ -142,7 +142,7 @@ PAD     | x, offset, shape | | x placed at offset in a larger shape; Invalid els
 SHRINK  | x, offset, shape | | the box of that shape at offset
 INDEX   | x, index... | | from the left: a rank 0 integer removes its axis, one of higher rank replaces it, several of higher rank are broadcast together where the first stood; negative counts from the end, out of range is Invalid
 STACK   | value... | | new leading axis
-BITCAST | x | dtype | same bytes; equal itemsize
+BITCAST | x | dtype | same bytes; with another item size the last axis grows or shrinks
 UNSHARD | x | ranges, axes | concatenates shards: the only place where sharding is said
 """),
     **_rows("reduce", """
@@ -249,3 +249,16 @@ EFFECTS: Final = frozenset({
     Op.STORE, Op.END, Op.GROUP, Op.SINK, Op.BARRIER, Op.IF, Op.ENDIF, Op.CUSTOM, Op.LINEAR,
 })
 IDENTITY_PASSING: Final = frozenset({Op.DETACH, Op.CONTIGUOUS_BACKWARD, Op.CONTIGUOUS})
+
+
+FUNCTIONS: Final = frozenset({
+    Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.POW, Op.THREEFRY,
+})
+_FUNCTION_FLOPS: Final = 12
+
+
+def operation_flops(op: Op) -> int:
+    """Arithmetic of one element of an op, in operations; a function counts as a polynomial."""
+    if op in FUNCTIONS:
+        return _FUNCTION_FLOPS
+    return int(op in ELEMENTWISE)

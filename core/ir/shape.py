@@ -98,9 +98,13 @@ def _cast(src: Sequence[UOp], arg: Any) -> Typed:
 
 
 def _bitcast(src: Sequence[UOp], arg: Any) -> Typed:
-    if src[0].dtype.itemsize != arg.itemsize:
-        raise DTypeError(f"BITCAST: {src[0].dtype} and {arg} differ in size")
-    return arg, src[0].shape
+    old, new, shape = src[0].dtype.itemsize, arg.itemsize, src[0].shape
+    if old == new:
+        return arg, shape
+    if not shape or not isinstance(shape[-1], int) or shape[-1] * old % new:
+        raise DTypeError(f"BITCAST: the last axis of {shape} of {src[0].dtype} is no whole "
+                         f"number of {arg}")
+    return arg, (*shape[:-1], shape[-1] * old // new)
 
 
 def _first(src: Sequence[UOp], arg: Any) -> Typed:

@@ -65,6 +65,9 @@ class Target:
         asynchronous: Launches return before the kernel is done.
         thread_safe: Several threads may launch at once. False: core locks around each launch.
         fork_safe: A forked child may go on using a device that its parent opened.
+        wide_index: Addresses are 64 bits wide, and index arithmetic is best done so too.
+        stage: What the renderer takes: "program", a LINEAR, or "kernel", the SINK as it leaves the
+            scheduler (an interpreter).
         flop_nanoseconds: Cost of one arithmetic operation of one element.
         dram_byte_nanoseconds: Cost of one byte to or from memory.
         cache_byte_nanoseconds: Cost of one byte to or from the cache.
@@ -93,6 +96,8 @@ class Target:
     asynchronous: bool = False
     thread_safe: bool = True
     fork_safe: bool = False
+    wide_index: bool = False
+    stage: str = "program"
     # The four numbers of the cost function; the defaults were measured on a 2-core server CPU
     # (algorithms.md 4.1).
     flop_nanoseconds: float = 1 / 100

@@ -1,0 +1,252 @@
+"""The schedule language: loop actions, each a before → after transformation of a kernel.
+
+Actions compose left to right and replay from text:
+
+    SPLIT(1, 8, LANE, CLAMP) RETYPE(0, THREAD)
+
+Axes are named by the number of their RANGE. New ranges take the next free numbers, so a text
+replays exactly. What an action cannot do safely it refuses with `ActionError`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from core.codegen.loop_nest import LoopNest, is_expanded, replace_range, trip_count
+from core.foundation.errors import CompileError
+from core.ir import AxisType, Op, UOp, map_graph, open_ranges
+from core.simplify import simplify
+
+
+class ActionError(CompileError):
+    """An action that this kernel does not allow; the message says why."""
+
+
+class Tail(Enum):
+    """What happens to iterations that a split leaves over."""
+
+    EXACT = "EXACT"
+    CLAMP = "CLAMP"
+    MASK = "MASK"
+
+
+@dataclass(frozen=True)
+class Split:
+    """Split a loop into an outer and an inner one; the inner gets a type.
+
+    r of n  →  o of n / factor, i of factor: r = o * factor + i
+
+    CLAMP lets the last tile overlap the one before (o * factor → min(o * factor, n - factor)):
+    only for loops that store and do not accumulate. MASK gates loads and stores by r < n and
+    gives a reduction its neutral element.
+    """
+
+    axis: int
+    factor: int
+    kind: AxisType
+    tail: Tail = Tail.EXACT
+
+    def __str__(self) -> str:
+        return f"SPLIT({self.axis}, {self.factor}, {self.kind.name}, {self.tail.name})"
+
+    def apply(self, sink: UOp) -> UOp:
+        """The kernel with the loop split."""
+        nest = LoopNest(sink)
+        loop = find_range(nest, self.axis)
+        extent = trip_count(loop)
+        if extent is None and self.tail is not Tail.MASK:
+            raise ActionError(f"{self}: the loop's extent is symbolic; only MASK may split it")
+        if self.factor < 1 or (extent is not None and self.factor > extent
+                               and self.tail is not Tail.MASK):
+            raise ActionError(f"{self}: a factor of {self.factor} for {extent} iterations")
+        inner = UOp.range(self.factor, nest.next_number, self.kind)
+        if self.tail is Tail.EXACT or (extent is not None and extent % self.factor == 0):
+            if extent is None or extent % self.factor:
+                raise ActionError(f"{self}: {self.factor} does not divide {extent}")
+            return self._exact(sink, loop, extent, inner, nest.next_number + 1)
+        if self.tail is Tail.CLAMP:
+            return self._clamp(nest, loop, int(extent or 0), inner)
+        return self._mask(sink, loop, inner, nest.next_number + 1)
+
+    def _outer(self, bound: Any, number: int, loop: UOp) -> UOp:
+        return UOp.range(bound, number, loop.arg.axis_type)
+
+    def _exact(self, sink: UOp, loop: UOp, extent: int, inner: UOp, number: int) -> UOp:
+        if extent == self.factor:
+            return simplify(replace_range(sink, loop, inner, (inner,)))
+        outer = self._outer(extent // self.factor, number, loop)
+        value = outer * self.factor + inner
+        return simplify(replace_range(sink, loop, value, (outer, inner)))
+
+    def _clamp(self, nest: LoopNest, loop: UOp, extent: int, inner: UOp) -> UOp:
+        if loop not in nest.output_ranges:
+            raise ActionError(f"{self}: the loop accumulates; an overlap would be added twice")
+        outer = self._outer(-(-extent // self.factor), nest.next_number + 1, loop)
+        start = (outer * self.factor).minimum(extent - self.factor)
+        return simplify(replace_range(nest.sink, loop, start + inner, (outer, inner)))
+
+    def _mask(self, sink: UOp, loop: UOp, inner: UOp, number: int) -> UOp:
+        bound = loop.src[0]
+        count = trip_count(loop)
+        tiles = (bound + (self.factor - 1)) // self.factor if count is None else (
+            -(-count // self.factor))
+        outer = self._outer(tiles, number, loop)
+        value = outer * self.factor + inner
+        inside = value < bound
+
+        def visit(node: UOp, original: UOp) -> UOp:
+            if original.op in (Op.LOAD, Op.STORE) and loop in open_ranges(original.src[0]):
+                place = node.src[0]
+                gated = place.replace(src=(place.src[0], place.src[1].valid(inside)))
+                return node.replace(src=(gated, *node.src[1:]))
+            if original.op is Op.REDUCE and loop in original.src[1:]:
+                empty = node.src[0].const_like(_neutral(node))
+                masked = inside.where(node.src[0], empty)
+                return node.replace(src=(masked, *node.src[1:]))
+            return node
+
+        marked = map_graph(sink, visit)
+        return simplify(replace_range(marked, loop, value, (outer, inner)))
+
+
+def _neutral(reduce: UOp) -> Any:
+    op = reduce.arg.op
+    if op is Op.ADD:
+        return 0
+    return 1 if op is Op.MUL else reduce.dtype.minimum
+
+
+@dataclass(frozen=True)
+class Retype:
+    """Give a loop another type: RANGE(n; k, LOOP) → RANGE(n; k, THREAD)."""
+
+    axis: int
+    kind: AxisType
+
+    def __str__(self) -> str:
+        return f"RETYPE({self.axis}, {self.kind.name})"
+
+    def apply(self, sink: UOp) -> UOp:
+        """The kernel with the loop retyped."""
+        nest = LoopNest(sink)
+        loop = find_range(nest, self.axis)
+        if self.kind is AxisType.THREAD:
+            if nest.output_ranges[:1] != (loop,):
+                raise ActionError(f"{self}: only the outermost output loop is given to threads")
+        elif self.kind in (AxisType.UPCAST, AxisType.LANE, AxisType.UNROLL):
+            if trip_count(loop) is None:
+                raise ActionError(f"{self}: the loop's extent is symbolic")
+        fresh = UOp.range(loop.src[0], loop.arg.id, self.kind)
+        return replace_range(sink, loop, fresh, (fresh,))
+
+
+@dataclass(frozen=True)
+class Order:
+    """Order the output loops: any order gives the same stores."""
+
+    axes: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"ORDER({', '.join(map(str, self.axes))})"
+
+    def apply(self, sink: UOp) -> UOp:
+        """The kernel with the loops round its stores reordered."""
+        nest = LoopNest(sink)
+        if sorted(self.axes) != sorted(r.arg.id for r in nest.output_ranges):
+            raise ActionError(f"{self}: the output loops are "
+                              f"{[r.arg.id for r in nest.output_ranges]}")
+        loops = tuple(find_range(nest, a) for a in self.axes)
+
+        def visit(node: UOp, original: UOp) -> UOp:
+            if original.op is Op.END and set(original.src[1:]) == set(loops):
+                return node.replace(src=(node.src[0], *loops))
+            return node
+
+        return map_graph(sink, visit)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Make one loop of two neighbours: a of m, b of n → r of m * n, a = r // n, b = r % n."""
+
+    outer: int
+    inner: int
+
+    def __str__(self) -> str:
+        return f"MERGE({self.outer}, {self.inner})"
+
+    def apply(self, sink: UOp) -> UOp:
+        """The kernel with two neighbouring loops merged."""
+        nest = LoopNest(sink)
+        a, b = find_range(nest, self.outer), find_range(nest, self.inner)
+        m, n = trip_count(a), trip_count(b)
+        if m is None or n is None or a.arg.axis_type is not b.arg.axis_type:
+            raise ActionError(f"{self}: loops of one type and known extent are merged")
+        merged = UOp.range(m * n, nest.next_number, a.arg.axis_type)
+
+        def visit(node: UOp, original: UOp) -> UOp:
+            src = original.src[1:]
+            if original.op in (Op.END, Op.REDUCE, Op.STAGE) and a in src:
+                at = src.index(a)
+                if src[at:at + 2] != (a, b):
+                    raise ActionError(f"{self}: the loops are not neighbours")
+                return node.replace(src=(node.src[0], *src[:at], merged, *src[at + 2:]))
+            return node
+
+        return simplify(map_graph(sink, visit, {a: merged // n, b: merged % n}))
+
+
+Action = Split | Retype | Order | Merge
+_ACTION: Final = re.compile(r"(\w+)\(([^)]*)\)")
+
+
+def parse_actions(source: str) -> list[Action]:
+    """Actions of a text such as "SPLIT(1, 8, LANE, CLAMP) RETYPE(0, THREAD)".
+
+    Raises:
+        ValueError: The text holds an unknown action.
+    """
+    result: list[Action] = []
+    for name, inner in _ACTION.findall(source):
+        parts = [p.strip() for p in inner.split(",") if p.strip()]
+        if name == "SPLIT":
+            axis, factor, kind, tail = parts
+            result.append(Split(int(axis), int(factor), AxisType[kind], Tail[tail]))
+        elif name == "RETYPE":
+            result.append(Retype(int(parts[0]), AxisType[parts[1]]))
+        elif name == "ORDER":
+            result.append(Order(tuple(map(int, parts))))
+        elif name == "MERGE":
+            result.append(Merge(int(parts[0]), int(parts[1])))
+        else:
+            raise ValueError(f"unknown loop action {name!r}")
+    return result
+
+
+def find_range(nest: LoopNest, number: int) -> UOp:
+    """The RANGE with a number.
+
+    Raises:
+        ActionError: The kernel has no such loop.
+    """
+    for node in nest.order:
+        if node.op is Op.RANGE and node.arg.id == number:
+            return node
+    raise ActionError(f"the kernel has no loop {number}")
+
+
+def apply_actions(sink: UOp, actions: list[Action]) -> UOp:
+    """Apply actions left to right and remember them as text in the SINK's info."""
+    for action in actions:
+        sink = action.apply(sink)
+    done = tuple(map(str, actions))
+    return sink.replace(arg=sink.arg._replace(actions=(*(sink.arg.actions or ()), *done)))
+
+
+__all__ = [
+    "Action", "ActionError", "Merge", "Order", "Retype", "Split", "Tail", "apply_actions",
+    "find_range", "is_expanded", "parse_actions",
+]

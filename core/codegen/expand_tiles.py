@@ -1,0 +1,112 @@
+"""expand-tiles: UPCAST and UNROLL ranges become copies, LANE ranges become vectors.
+
+    END(STORE(a[u], x(u)), u)        → GROUP(STORE(a[0], x(0)), STORE(a[1], x(1)), ...)
+    END(STORE(b[i*8 + l], x(l)), l)  → STORE(SHRINK(b, i*8, 8), x(<0..7>))
+
+A place whose index moves by 1 along the lanes is a contiguous vector; any other becomes a gather
+or a scatter. What depends on no tile range is shared by all copies.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from core.codegen.linear_index import linear_index
+from core.codegen.loop_nest import is_expanded, trip_count
+from core.ir import AxisType, Op, UOp, map_graph, open_ranges
+from core.simplify import simplify
+
+
+def lanes_of(loop: UOp) -> UOp:
+    """The vector <0, 1, ...> of a LANE range."""
+    return UOp.stack(*(UOp.const(k) for k in range(trip_count(loop) or 1)))
+
+
+class _Expander:
+    """Copies of effects at points of tile ranges; one memo per point of the ranges a node uses."""
+
+    def __init__(self) -> None:
+        self.memo: dict[tuple[UOp, tuple[tuple[UOp, UOp], ...]], UOp] = {}
+
+    def at(self, root: UOp, point: dict[UOp, UOp]) -> UOp:
+        """`root` with each range of `point` replaced; nodes that use none of them are shared."""
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            key = self._key(node, point)
+            if key in self.memo:
+                stack.pop()
+                continue
+            if not key[1]:
+                self.memo[key] = node
+                stack.pop()
+                continue
+            if node.op is Op.RANGE:
+                self.memo[key] = point[node]
+                stack.pop()
+                continue
+            place = self._contiguous(node, point)
+            sources = node.src if place is None else place
+            missing = [s for s in sources if self._key(s, point) not in self.memo]
+            if missing:
+                stack.extend(missing)
+                continue
+            built = tuple(self.memo[self._key(s, point)] for s in sources)
+            if place is None:
+                self.memo[key] = UOp(node.op, built, node.arg, node.tag)
+            else:
+                lanes = next(v for r, v in point.items() if r.arg.axis_type is AxisType.LANE)
+                self.memo[key] = built[0].shrink((built[1],), (lanes.shape[0],))
+            stack.pop()
+        return self.memo[self._key(root, point)]
+
+    @staticmethod
+    def _key(node: UOp, point: dict[UOp, UOp]) -> tuple[UOp, tuple[tuple[UOp, UOp], ...]]:
+        opened = open_ranges(node)
+        return node, tuple((r, v) for r, v in point.items() if r in opened)
+
+    @staticmethod
+    def _contiguous(node: UOp, point: dict[UOp, UOp]) -> tuple[UOp, UOp] | None:
+        """(storage, first index) of a place whose index moves by 1 along the lanes."""
+        if node.op is not Op.INDEX or len(node.src) != 2:
+            return None
+        lane = next((r for r in point if r.arg.axis_type is AxisType.LANE), None)
+        if lane is None or lane not in open_ranges(node.src[1]):
+            return None
+        if linear_index(node.src[1]).along(lane) != 1:
+            return None
+        return node.src[0], _without(node.src[1], lane)
+
+
+def _without(index: UOp, lane: UOp) -> UOp:
+    """A sum without one RANGE that it holds with coefficient 1."""
+    if index is lane:
+        return UOp.const(0)
+    a, b = index.src
+    if lane in open_ranges(a):
+        rest = _without(a, lane)
+        return b if rest.op is Op.CONST and rest.value == 0 else rest + b
+    rest = _without(b, lane)
+    return a if rest.op is Op.CONST and rest.value == 0 else a + rest
+
+
+def expand_tiles(sink: UOp) -> UOp:
+    """Expand every END over tile ranges, inner ones first."""
+    expander = _Expander()
+
+    def visit(node: UOp, original: UOp) -> UOp:
+        if node.op is not Op.END:
+            return node
+        tile = [r for r in node.src[1:] if is_expanded(r)]
+        if not tile:
+            return node
+        loops = [r for r in node.src[1:] if not is_expanded(r)]
+        copied = [r for r in tile if r.arg.axis_type is not AxisType.LANE]
+        lanes = {r: lanes_of(r) for r in tile if r.arg.axis_type is AxisType.LANE}
+        effects: list[UOp] = []
+        for chosen in product(*(range(trip_count(r) or 1) for r in copied)):
+            point = dict(zip(copied, map(UOp.const, chosen), strict=True)) | lanes
+            effects.append(expander.at(node.src[0], point))
+        return UOp.group(*dict.fromkeys(effects)).end(*loops)
+
+    return simplify(map_graph(sink, visit))

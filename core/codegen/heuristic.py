@@ -1,0 +1,330 @@
+"""Which loop actions a kernel gets without search, for a target with vector registers and threads.
+
+Everything is read from `Target` (vector bytes, registers, cores) and from how the kernel's loads
+and stores move along its loops. In order: neighbouring loops that always move together become
+one; one loop of each nest becomes lanes; for reductions, output loops along which an operand does
+not move become a register tile (rows x vectors + vectors + 1 <= registers, cpu-recipes.md 1);
+the outermost output loop goes to threads if there is a microsecond of work for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from core.codegen.actions import Action, Merge, Order, Retype, Split, Tail
+from core.codegen.linear_index import LinearIndex, linear_index
+from core.codegen.loop_nest import LoopNest, trip_count
+from core.ir import AxisType, Op, UOp, open_ranges, operation_flops, toposort
+from core.plugin import Target
+
+# Two threads pay from about a microsecond of work (cpu-recipes.md 6); the pool here is simpler.
+_WORTH_THREADS_NANOSECONDS: Final = 20_000
+_ELEMENTWISE_VECTORS: Final = 2
+_REDUCE_ACCUMULATORS: Final = 4
+_LARGEST_UNROLL: Final = 8
+
+
+@dataclass
+class Access:
+    """One load or store: how its index moves."""
+
+    node: UOp
+    index: LinearIndex
+    ranges: frozenset[UOp]
+
+    def along(self, loop: UOp) -> int | None:
+        """Step along a loop: 0 if the access does not depend on it, None if not constant."""
+        if loop not in self.ranges:
+            return 0
+        return self.index.along(loop)
+
+
+def access_of(node: UOp) -> Access | None:
+    """The access of a LOAD or STORE through INDEX; None for other places."""
+    place = node.src[0]
+    if place.op is not Op.INDEX:
+        return None
+    return Access(node, linear_index(place.src[1]), open_ranges(place))
+
+
+class Heuristic:
+    """Chooses actions one after the other, reading the kernel again after each."""
+
+    def __init__(self, sink: UOp, target: Target) -> None:
+        self.sink, self.target = sink, target
+        self.actions: list[Action] = []
+
+    def do(self, action: Action) -> None:
+        """Apply and remember an action."""
+        self.sink = action.apply(self.sink)
+        self.actions.append(action)
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def nest(self) -> LoopNest:
+        """The kernel as it is now."""
+        return LoopNest(self.sink)
+
+    def lanes(self, nest: LoopNest) -> int:
+        """Elements of the widest stored or loaded dtype in a vector register."""
+        sizes = [n.dtype.itemsize for n in nest.loads] + [
+            s.src[1].dtype.itemsize for s in nest.stores]
+        return max(1, self.target.vector_bytes // max([*sizes, 4]))
+
+    # -- merging ----------------------------------------------------------------------------
+
+    def merge_neighbours(self) -> None:
+        """Merge loops whose every access moves as along one loop."""
+        while (action := self._mergeable()) is not None:
+            self.do(action)
+
+    def _mergeable(self) -> Merge | None:
+        nest = self.nest()
+        lists = [nest.output_ranges, *(n.src[1:] for n in (*nest.reductions, *nest.stages))]
+        accesses = [access_of(n) for n in (*nest.loads, *nest.stores)]
+        inside_indices = {n for a in accesses if a for n in toposort(a.node.src[0])}
+        free = {r for n in nest.order if n not in inside_indices
+                and n.op not in (Op.END, Op.REDUCE, Op.STAGE) for r in n.src if r.op is Op.RANGE}
+        for ranges in lists:
+            for a, b in zip(ranges, ranges[1:], strict=False):
+                count = trip_count(b)
+                if a in free or b in free or count is None or trip_count(a) is None:
+                    continue
+                if all(self._moves_as_one(x, a, b, count) for x in accesses):
+                    return Merge(a.arg.id, b.arg.id)
+        return None
+
+    @staticmethod
+    def _moves_as_one(access: Access | None, a: UOp, b: UOp, count: int) -> bool:
+        if access is None:
+            return False
+        if a not in access.ranges and b not in access.ranges:
+            return True
+        gate = access.node.src[0].src[1]
+        if gate.op is Op.WHERE and {a, b} & open_ranges(gate.src[0]):
+            return False
+        outer, inner = access.along(a), access.along(b)
+        return outer is not None and inner is not None and outer == inner * count
+
+    # -- lanes and tiles --------------------------------------------------------------------
+
+    def vectorise(self) -> None:
+        """Lanes for every nest: outputs (with the reductions they run through), then others."""
+        nest = self.nest()
+        lane = self._output_lane(nest)
+        through = [n for n in nest.reductions if lane is not None and lane in open_ranges(n)]
+        if through and lane is not None:
+            self._tile(nest, lane, through)
+        elif lane is not None:
+            self._split_lane(lane, self.lanes(nest), _ELEMENTWISE_VECTORS, clamp=True)
+        for reduce in self._other_nests():
+            self._vectorise_inner(reduce)
+
+    def _output_lane(self, nest: LoopNest) -> UOp | None:
+        """The output loop along which every store moves by 1 and the loads by 0 or 1."""
+        stores = [access_of(s) for s in nest.stores]
+        for loop in reversed(nest.output_ranges):
+            count = trip_count(loop)
+            if count is None or count < 2 or any(a is None or a.along(loop) != 1 for a in stores):
+                continue
+            return loop
+        return None
+
+    def _accesses(self, roots: list[UOp]) -> list[Access]:
+        loads = [n for n in toposort(*roots) if n.op is Op.LOAD]
+        return [a for a in map(access_of, loads) if a is not None]
+
+    def _tile(self, nest: LoopNest, lane: UOp, through: list[UOp]) -> None:
+        """A register tile: lanes along outputs, or along the sum where both operands run so."""
+        accesses = self._accesses(through)
+        unit = all(a.along(lane) in (0, 1) for a in accesses)
+        if not unit:
+            inner = self._sum_lane(through, accesses)
+            if inner is not None:
+                self._tile_sum(nest, inner, accesses)
+                return
+            if sum(a.along(lane) not in (0, 1) for a in accesses) * 2 > len(accesses):
+                return
+        lanes = self.lanes(nest)
+        count = trip_count(lane) or 1
+        width = min(lanes, 1 << (count.bit_length() - 1))
+        varying = [a for a in accesses if lane in a.ranges]
+        fixed = [a for a in accesses if lane not in a.ranges]
+        registers = self.target.vector_registers
+        vectors = 2 if count >= 2 * width and fixed else 1
+        rows_loop = self._reuse_loop(nest, lane, varying) if fixed else None
+        rows = (registers - 1 - vectors) // vectors
+        if rows_loop is not None:
+            self._upcast(rows_loop, min(rows, 6 if vectors == 2 else 8))
+        elif not fixed and count >= 4 * width:
+            vectors = 4
+        self._split_lane(lane, width, vectors, clamp=True)
+
+    def _reuse_loop(self, nest: LoopNest, lane: UOp, varying: list[Access]) -> UOp | None:
+        """An output loop along which the operand with the lanes does not move: its loads are
+        used again for every row."""
+        candidates = [
+            r for r in nest.output_ranges
+            if r is not lane and (trip_count(r) or 1) > 1
+            and all(r not in a.ranges for a in varying)
+        ]
+        return max(candidates, key=lambda r: trip_count(r) or 1, default=None)
+
+    def _sum_lane(self, through: list[UOp], accesses: list[Access]) -> UOp | None:
+        """A reduce loop along which every operand moves by 0 or 1."""
+        for reduce in through:
+            for loop in reversed(reduce.src[1:]):
+                if (trip_count(loop) or 0) >= 4 and all(
+                        a.along(loop) in (0, 1) for a in accesses):
+                    return loop
+        return None
+
+    def _tile_sum(self, nest: LoopNest, inner: UOp, accesses: list[Access]) -> None:
+        """Dot products: lanes along the sum, a tile of outputs along which operands repeat."""
+        lanes = self.lanes(nest)
+        rows: list[UOp] = []
+        for access in accesses:
+            for loop in nest.output_ranges:
+                repeated = loop not in access.ranges and (trip_count(loop) or 1) > 1
+                if repeated and loop not in rows:
+                    rows.append(loop)
+        rows.sort(key=lambda r: -(trip_count(r) or 1))
+        for loop, factor in zip(rows[:2], (3, 4), strict=False):
+            self._upcast(loop, factor)
+        self._split_sum(inner, min(lanes, _power_below(trip_count(inner) or 1)), 1)
+
+    def _upcast(self, loop: UOp, factor: int) -> None:
+        """Copies along an output loop; a loop that does not divide gets an overlapping tile."""
+        count = trip_count(loop) or 1
+        factor = min(factor, count)
+        for candidate in range(factor, max(factor // 2, 1), -1):
+            if count % candidate == 0:
+                self.do(Split(loop.arg.id, candidate, AxisType.UPCAST))
+                return
+        if factor > 1:
+            self.do(Split(loop.arg.id, factor, AxisType.UPCAST, Tail.CLAMP))
+
+    def _split_lane(self, lane: UOp, lanes: int, vectors: int, *, clamp: bool) -> None:
+        """Lanes and, outside of them, several vectors a step."""
+        count = trip_count(lane) or 1
+        width = min(lanes, _power_below(count))
+        if width < 2:
+            return
+        vectors = max(1, min(vectors, count // width))
+        while vectors > 1 and count % (width * vectors) and count < 4 * width * vectors:
+            vectors -= 1
+        tail = Tail.EXACT if count % (width * vectors) == 0 else Tail.CLAMP
+        del clamp
+        if vectors == 1:
+            self.do(Split(lane.arg.id, width, AxisType.LANE, tail))
+            return
+        self.do(Split(lane.arg.id, width * vectors, AxisType.LANE, tail))
+        inner = self._newest(AxisType.LANE)
+        self.do(Retype(inner.arg.id, AxisType.UPCAST))
+        self.do(Split(inner.arg.id, width, AxisType.LANE))
+
+    def _newest(self, kind: AxisType) -> UOp:
+        loops = [n for n in self.nest().order
+                 if n.op is Op.RANGE and n.arg.axis_type is kind]
+        return max(loops, key=lambda r: r.arg.id)
+
+    def _split_sum(self, loop: UOp, width: int, accumulators: int) -> None:
+        """Lanes along a reduce loop, and several accumulators."""
+        count = trip_count(loop)
+        if count is None or width < 2:
+            return
+        if accumulators > 1 and count % (width * accumulators):
+            accumulators = 1
+        tail = Tail.EXACT if count % (width * accumulators) == 0 else Tail.MASK
+        self.do(Split(loop.arg.id, width * accumulators, AxisType.LANE, tail))
+        if accumulators > 1:
+            inner = self._newest(AxisType.LANE)
+            self.do(Retype(inner.arg.id, AxisType.UPCAST))
+            self.do(Split(inner.arg.id, width, AxisType.LANE))
+
+    # -- reductions and rows that the output lanes do not run through -----------------------
+
+    def _other_nests(self) -> list[UOp]:
+        """REDUCEs and STAGEs without lanes, by the numbers of their loops."""
+        nest = self.nest()
+        return [
+            n for n in (*nest.reductions, *nest.stages)
+            if not any(r.arg.axis_type is AxisType.LANE for r in (*n.src[1:], *open_ranges(n)))
+        ]
+
+    def _vectorise_inner(self, seen: UOp) -> None:
+        """Lanes along the loop of a REDUCE or STAGE along which its loads move by 1."""
+        numbers = {r.arg.id for r in seen.src[1:]}
+        nest = self.nest()
+        node = next((n for n in (*nest.reductions, *nest.stages) if len(n.src) > 1
+                     and n.op is seen.op and {r.arg.id for r in n.src[1:]} == numbers), None)
+        if node is None:
+            return
+        accesses = self._accesses([node.src[0]])
+        lanes = self.lanes(nest)
+        for loop in reversed(node.src[1:]):
+            count = trip_count(loop)
+            if count is None or count < 2 or loop.arg.axis_type in (AxisType.UPCAST,):
+                continue
+            mine = [a for a in accesses if loop in a.ranges]
+            if not mine or not all(a.along(loop) in (0, 1) for a in mine):
+                continue
+            width = min(lanes, _power_below(count))
+            if node.op is Op.STAGE:
+                if count % width == 0:
+                    self.do(Split(loop.arg.id, width, AxisType.LANE))
+            else:
+                self._split_sum(loop, width, _REDUCE_ACCUMULATORS)
+            return
+
+    # -- threads ----------------------------------------------------------------------------
+
+    def thread(self) -> None:
+        """Give the output loop with most tiles to threads, outermost."""
+        if not self.target.has_threads or self.target.cores < 2:
+            return
+        nest = self.nest()
+        loops = [r for r in nest.output_ranges if r.arg.axis_type is AxisType.LOOP]
+        if not loops or estimated_nanoseconds(nest, self.target) < _WORTH_THREADS_NANOSECONDS:
+            return
+        wanted = 2 * self.target.cores
+        chosen = next((r for r in loops if (trip_count(r) or 0) >= wanted), None)
+        if chosen is None:
+            chosen = max(loops, key=lambda r: trip_count(r) or 0)
+            if (trip_count(chosen) or 0) < 2:
+                return
+        order = [chosen, *(r for r in nest.output_ranges if r is not chosen)]
+        if tuple(order) != nest.output_ranges:
+            self.do(Order(tuple(r.arg.id for r in order)))
+        self.do(Retype(chosen.arg.id, AxisType.THREAD))
+
+
+def _power_below(count: int) -> int:
+    """Largest power of two that is at most `count`."""
+    return 1 << (max(count, 1).bit_length() - 1)
+
+
+def estimated_nanoseconds(nest: LoopNest, target: Target) -> float:
+    """Rough time of a kernel on one thread, from its operations and accesses."""
+    total = 0.0
+    for node in nest.order:
+        cost = operation_flops(node.op) * target.flop_nanoseconds
+        if node.op in (Op.LOAD, Op.STORE):
+            cost += node.dtype.itemsize * target.dram_byte_nanoseconds if node.op is Op.LOAD else (
+                node.src[1].dtype.itemsize * target.dram_byte_nanoseconds)
+        if cost:
+            ranges = open_ranges(node)
+            total += cost * prod(trip_count(r) or 1 for r in ranges)
+    return total
+
+
+def choose_actions(sink: UOp, target: Target) -> list[Action]:
+    """Actions for a kernel; none for a target without vectors and threads."""
+    heuristic = Heuristic(sink, target)
+    heuristic.merge_neighbours()
+    if target.vector_bytes:
+        heuristic.vectorise()
+    heuristic.thread()
+    return heuristic.actions

@@ -1,0 +1,96 @@
+"""Reading a kernel: its loops, stores, loads and reductions.
+
+A kernel is SINK(END(GROUP(STORE(INDEX(PARAM, index), value)...), output ranges...)); inside are
+REDUCEs over their own ranges and STAGEs over theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from core.ir import AxisType, Op, UOp, map_graph, toposort
+
+EXPANDED = frozenset({AxisType.UPCAST, AxisType.LANE, AxisType.UNROLL})
+Kernel = UOp
+
+
+def axis_type(loop: UOp) -> AxisType:
+    """What a RANGE becomes."""
+    kind: AxisType = loop.arg.axis_type
+    return kind
+
+
+def is_expanded(loop: UOp) -> bool:
+    """Whether a RANGE becomes copies or lanes instead of a loop."""
+    return loop.arg.axis_type in EXPANDED
+
+
+def trip_count(loop: UOp) -> int | None:
+    """Iterations of a RANGE, None if symbolic."""
+    bound = loop.src[0]
+    return int(bound.value) if bound.op is Op.CONST else None
+
+
+@dataclass(frozen=True)
+class LoopNest:
+    """A kernel, read once.
+
+    Attributes:
+        sink: The kernel.
+    """
+
+    sink: UOp
+
+    @cached_property
+    def order(self) -> list[UOp]:
+        """All nodes, sources first."""
+        return toposort(self.sink)
+
+    @cached_property
+    def output_ranges(self) -> tuple[UOp, ...]:
+        """The loops round the stores, outermost first."""
+        ends = [e for e in self.sink.src if e.op is Op.END]
+        return tuple(dict.fromkeys(r for e in ends for r in e.src[1:]))
+
+    @cached_property
+    def reductions(self) -> list[UOp]:
+        """The REDUCEs, inner ones first."""
+        return [n for n in self.order if n.op is Op.REDUCE]
+
+    @cached_property
+    def stages(self) -> list[UOp]:
+        """The STAGEs, inner ones first."""
+        return [n for n in self.order if n.op is Op.STAGE]
+
+    @cached_property
+    def stores(self) -> list[UOp]:
+        """The STOREs."""
+        return [n for n in self.order if n.op is Op.STORE]
+
+    @cached_property
+    def loads(self) -> list[UOp]:
+        """The LOADs."""
+        return [n for n in self.order if n.op is Op.LOAD]
+
+    @cached_property
+    def next_number(self) -> int:
+        """A number that no RANGE of the kernel has."""
+        return 1 + max((n.arg.id for n in self.order if n.op is Op.RANGE), default=-1)
+
+
+def replace_range(sink: UOp, loop: UOp, value: UOp, ranges: tuple[UOp, ...]) -> UOp:
+    """Replace a loop by an expression of other loops.
+
+    END, REDUCE and STAGE lists that hold `loop` hold `ranges` in its place.
+    """
+
+    def visit(node: UOp, original: UOp) -> UOp:
+        if original.op in (Op.END, Op.REDUCE, Op.STAGE) and loop in original.src[1:]:
+            src = [node.src[0]]
+            for old, new in zip(original.src[1:], node.src[1:], strict=True):
+                src.extend(ranges if old is loop else (new,))
+            return UOp(node.op, tuple(src), node.arg, node.tag)
+        return node
+
+    return map_graph(sink, visit, {loop: value})

@@ -1,0 +1,128 @@
+"""lower-reductions: REDUCE becomes an accumulator in registers, its start, its loop and its end.
+
+    REDUCE(x, k)  →  a = BUFFER REG
+                     start: a[u'] = neutral              for u' in the open tile
+                     loop:  a[u'] = a[u'] op x(k, u')    for k, for u'
+                     value: a[u]                         after the loop
+
+Open UPCAST, LANE and UNROLL ranges become axes of the accumulator, closed over copies of
+themselves: so a register tile shares one loop. A reduce range of type UNROLL is folded into the
+statement; of type UPCAST or LANE it is an axis of partial results, combined after the loop
+(a reduction may be split into partial sums).
+"""
+
+from __future__ import annotations
+
+from itertools import count, product
+
+from core.ir import AddressSpace, AxisType, BufferSlot, Op, UOp, dtypes, map_graph, open_ranges
+from core.ir import substitute as substitute_nodes
+from core.codegen.loop_nest import LoopNest, is_expanded, trip_count
+
+
+def private_buffer(number: int, dtype: object, size: int, space: AddressSpace) -> UOp:
+    """REG or LOCAL storage of a kernel."""
+    return UOp(Op.BUFFER, (UOp.dims((size,)),), BufferSlot(number, dtype, None, space))
+
+
+def tile_order(ranges: frozenset[UOp]) -> list[UOp]:
+    """Open tile ranges in the order of their axes in storage: the lanes innermost."""
+    return sorted(ranges, key=lambda r: (r.arg.axis_type is AxisType.LANE, r.arg.id))
+
+
+def tile_position(ranges: list[UOp]) -> tuple[UOp, int]:
+    """Row-major position in a tile, and the number of its elements."""
+    position, stride = UOp.const(0), 1
+    for r in reversed(ranges):
+        position = r * stride + position
+        stride *= trip_count(r) or 1
+    return position, stride
+
+
+class _Reducer:
+    def __init__(self, nest: LoopNest) -> None:
+        self.numbers = count(nest.next_number)
+        self.buffers = count()
+
+    def copies(self, ranges: list[UOp]) -> dict[UOp, UOp]:
+        """Fresh ranges of the same extents and types."""
+        return {r: UOp.range(r.src[0], next(self.numbers), r.arg.axis_type) for r in ranges}
+
+    def lower(self, node: UOp) -> UOp:
+        op, value, ranges = node.arg.op, node.src[0], node.src[1:]
+        opened = open_ranges(node)
+        tile = tile_order(frozenset(r for r in opened if is_expanded(r)))
+        partial = tile_order(frozenset(
+            r for r in ranges if r.arg.axis_type in (AxisType.UPCAST, AxisType.LANE)))
+        unrolled = [r for r in ranges if r.arg.axis_type is AxisType.UNROLL]
+        loops = [r for r in ranges if not is_expanded(r)]
+        fresh = self.copies(tile)
+        axes = tile_order(frozenset([*fresh.values(), *partial]))
+        position, size = tile_position(axes)
+        accumulator = private_buffer(next(self.buffers), node.dtype, size, AddressSpace.REG)
+        outer = sorted((r for r in opened if not is_expanded(r)), key=lambda r: r.arg.id)
+        place = accumulator.after(*outer).index(position)
+        start = place.store(node.const_like(_neutral(op, node.dtype))).end(*axes)
+        inside = accumulator.after(start, *loops).index(position)
+        result = inside.load()
+        moved = substitute_nodes(value, fresh)
+        for part in _copies_of(moved, unrolled):
+            result = result.alu(op, part)
+        loop = inside.store(result).end(*loops, *axes)
+        return self._combined(node, accumulator.after(loop), tile, partial, fresh, axes)
+
+    @staticmethod
+    def _combined(
+        node: UOp, storage: UOp, tile: list[UOp], partial: list[UOp], fresh: dict[UOp, UOp],
+        axes: list[UOp],
+    ) -> UOp:
+        """The value after the loop: partial results combined as a tree."""
+        original = {new: old for old, new in fresh.items()}
+        lane = next((r for r in partial if r.arg.axis_type is AxisType.LANE), None)
+        separate = [r for r in partial if r is not lane]
+        parts = []
+        for chosen in product(*(range(trip_count(r) or 1) for r in separate)):
+            fixed = dict(zip(separate, map(UOp.const, chosen), strict=True))
+            index, stride = UOp.const(0), 1
+            for r in reversed(axes):
+                if r is not lane:
+                    index = fixed.get(r, original.get(r, r)) * stride + index
+                stride *= trip_count(r) or 1
+            if lane is None:
+                parts.append(storage.index(index).load())
+            else:
+                row = storage.shrink((index,), (trip_count(lane),)).load()
+                parts.append(row)
+        while len(parts) > 1:
+            pairs = [a.alu(node.arg.op, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
+            parts = pairs + ([parts[-1]] if len(parts) % 2 else [])
+        return parts[0] if lane is None else parts[0].reduce(node.arg.op, axes=1)
+
+
+def _neutral(op: Op, dtype: object) -> object:
+    if op is Op.ADD:
+        return 0
+    return 1 if op is Op.MUL else dtype.minimum  # type: ignore[attr-defined]
+
+
+def _copies_of(value: UOp, ranges: list[UOp]) -> list[UOp]:
+    """A value at every point of some ranges, in order."""
+    return [
+        substitute_nodes(value, dict(zip(ranges, map(UOp.const, chosen), strict=True)))
+        for chosen in product(*(range(trip_count(r) or 1) for r in ranges))
+    ]
+
+
+def lower_reductions(sink: UOp) -> UOp:
+    """Lower every REDUCE over ranges; a reduction of a vector's lanes stays."""
+    reducer = _Reducer(LoopNest(sink))
+
+    def visit(node: UOp, original: UOp) -> UOp:
+        if node.op is Op.REDUCE and len(node.src) > 1:
+            return reducer.lower(node)
+        return node
+
+    return map_graph(sink, visit)
+
+
+

@@ -1,0 +1,1 @@
+"""Every pass in order, compiling, and the caches."""

@@ -1,0 +1,1 @@
+"""Tensor graphs to kernels: ranges, kernels, order and memory."""

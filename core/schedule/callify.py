@@ -1,0 +1,211 @@
+"""callify: the values to realise become one stateless CALL.
+
+    x * y, realised to a fresh BUFFER
+    → CALL(SINK(STORE(PARAM 0, MUL(PARAM 1, PARAM 2))), BUFFER 7, BUFFER 3, BUFFER 4)
+
+The interned body is the key of the schedule cache. To keep bodies equal from step to step,
+contiguous slices of storage are arguments (a batch at another offset is the same program), and so
+are rank 0 buffers (learning rates, the random counter) and Variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from core.ir import (
+    AddressSpace,
+    Op,
+    ParamSlot,
+    UOp,
+    device_of,
+    dimensions,
+    largest_dimension,
+    map_graph,
+)
+
+
+class Callified(NamedTuple):
+    """One CALL, and for each value the storage that will hold it.
+
+    Attributes:
+        call: CALL(SINK(STORE(PARAM k, value)...), arguments...), or None if all is realised.
+        outputs: BUFFER-rooted UOp of each value, in order, of the value's shape.
+        stored: The values that the call stores, and the fresh BUFFER of each.
+    """
+
+    call: UOp | None
+    outputs: tuple[UOp, ...]
+    stored: tuple[tuple[UOp, UOp], ...]
+
+
+def callify(
+    values: Sequence[UOp], default_device: str, realized: Callable[[UOp], UOp | None]
+) -> Callified:
+    """Make the CALL that realises some values.
+
+    Args:
+        values: What to realise; a value may come twice.
+        default_device: Device of values that live on none (constants, iotas).
+        realized: Storage of a node that was realised before, of the node's shape, or None.
+    """
+    replaced = _with_storage(values, realized)
+    fresh: dict[UOp, UOp] = {}
+    outputs = []
+    for value in values:
+        node = replaced[value]
+        if is_storage_view(node):
+            outputs.append(node)
+            continue
+        if node not in fresh:
+            device = device_of(node) or default_device
+            shape = tuple(map(largest_dimension, node.shape))
+            fresh[node] = UOp.new_buffer(device, node.dtype, shape)
+        buffer = fresh[node]
+        whole = tuple(0 for _ in node.shape)
+        outputs.append(buffer if buffer.shape == node.shape else buffer.shrink(whole, node.shape))
+    if not fresh:
+        return Callified(None, tuple(outputs), ())
+    stored = tuple((v, o) for v, o in zip(values, outputs, strict=True) if replaced[v] in fresh)
+    return Callified(_parametrise(fresh), tuple(outputs), stored)
+
+
+def _with_storage(
+    values: Sequence[UOp], realized: Callable[[UOp], UOp | None]
+) -> dict[UOp, UOp]:
+    """Each node below the values, realised parts replaced by their storage and not entered."""
+    result: dict[UOp, UOp] = {}
+    stack = list(reversed(values))
+    while stack:
+        node = stack[-1]
+        if node in result:
+            stack.pop()
+            continue
+        storage = None if node.op in (Op.CONST, Op.BUFFER, Op.STACK) else realized(node)
+        if storage is not None:
+            result[node] = storage
+            stack.pop()
+            continue
+        missing = [s for s in node.src if s not in result]
+        if missing:
+            stack.extend(reversed(missing))
+            continue
+        src = tuple([result[s] for s in node.src])
+        result[node] = node if src == node.src else node.replace(src=src)
+        stack.pop()
+    return result
+
+
+def is_storage_view(node: UOp) -> bool:
+    """Whether a value is storage, reshaped at most."""
+    while node.op is Op.RESHAPE:
+        node = node.src[0]
+    return node.op is Op.BUFFER
+
+
+def contiguous_slice(node: UOp) -> tuple[UOp, int, int] | None:
+    """(BUFFER, element offset, elements) of a SHRINK or INDEX that is a contiguous piece of it."""
+    if node.op is Op.INDEX:
+        if not all(i.op is Op.CONST for i in node.src[1:]):
+            return None
+        offset = tuple(i.value for i in node.src[1:])
+        box = tuple(1 for _ in offset)
+    elif node.op is Op.SHRINK:
+        offset, box = dimensions(node.src[1]), dimensions(node.src[2])
+    else:
+        return None
+    source = node.src[0]
+    outer = source.shape
+    while source.op is Op.RESHAPE:
+        source = source.src[0]
+    if source.op is not Op.BUFFER or not all(isinstance(v, int) for v in (*offset, *box, *outer)):
+        return None
+    offset = (*offset, *(0 for _ in outer[len(offset):]))
+    box = (*box, *outer[len(box):])
+    if not all(0 <= at <= at + n <= extent
+               for at, n, extent in zip(offset, box, outer, strict=True)):
+        return None
+    inner = next((k for k, n in enumerate(box) if n != 1), len(box))
+    if any(n != extent for n, extent in zip(box[inner + 1:], outer[inner + 1:], strict=True)):
+        return None
+    position = 0
+    for at, extent in zip(offset, outer, strict=True):
+        position = position * extent + at
+    return source, position, prod(box)
+
+
+class _Parameters:
+    """The arguments found so far, each a PARAM of the body."""
+
+    def __init__(self, outputs: Sequence[UOp]) -> None:
+        self.arguments: list[UOp] = []
+        self.found: dict[Any, UOp] = {}
+        for buffer in outputs:
+            self.add(buffer, buffer.dtype, buffer.shape, device_of(buffer))
+
+    def add(self, argument: UOp, dtype: Any, shape: tuple[Any, ...], device: Any) -> UOp:
+        """PARAM for an argument; the same argument in the same shape is the same PARAM."""
+        key = (argument, shape)
+        if key not in self.found:
+            self.found[key] = UOp.param(len(self.arguments), dtype, shape, device)
+            self.arguments.append(argument)
+        return self.found[key]
+
+    def visit(self, node: UOp, original: UOp) -> UOp:
+        """Replace storage, slices of storage and Variables."""
+        piece = contiguous_slice(original)
+        if piece is not None:
+            buffer, offset, count = piece
+            flat = buffer.reshape((prod(buffer.shape),)).shrink((offset,), (count,))
+            return self.add(flat, node.dtype, node.shape, device_of(buffer))
+        if node.op is Op.BUFFER:
+            return self.add(node, node.dtype, node.shape, device_of(node))
+        if node.op is Op.PARAM and node.arg.space is AddressSpace.ALU:
+            if node not in self.found:
+                slot: ParamSlot = node.arg._replace(slot=len(self.arguments))
+                self.found[node] = node.replace(arg=slot)
+                self.arguments.append(node)
+            return self.found[node]
+        return node
+
+
+def _parametrise(fresh: dict[UOp, UOp]) -> UOp:
+    """The CALL that stores each value of `fresh` to its buffer."""
+    parameters = _Parameters(list(fresh.values()))
+    done: dict[UOp, UOp] = {}
+    stores = []
+    for slot, (value, buffer) in enumerate(fresh.items()):
+        body = map_graph(value, parameters.visit, done)
+        place = parameters.add(buffer, buffer.dtype, buffer.shape, device_of(buffer))
+        assert place.arg.slot == slot
+        stores.append(place.store(body))
+    used = _used_slots(UOp.sink(*stores))
+    return _renumbered(UOp.sink(*stores), parameters.arguments, used)
+
+
+def _used_slots(sink: UOp) -> list[int]:
+    seen: set[UOp] = set()
+    slots: dict[int, None] = {}
+    pending = [sink]
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op is Op.PARAM:
+            slots[node.arg.slot] = None
+        pending.extend(node.src)
+    return sorted(slots)
+
+
+def _renumbered(sink: UOp, arguments: Sequence[UOp], used: Sequence[int]) -> UOp:
+    """The CALL without arguments that no PARAM names (the storage below a slice)."""
+    numbers = {slot: k for k, slot in enumerate(used)}
+
+    def visit(node: UOp, original: UOp) -> UOp:
+        if node.op is Op.PARAM:
+            return node.replace(arg=node.arg._replace(slot=numbers[node.arg.slot]))
+        return node
+
+    return map_graph(sink, visit).call(*(arguments[slot] for slot in used))

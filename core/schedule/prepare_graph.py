@@ -1,0 +1,101 @@
+"""prepare-graph: what the range assigner need not know about.
+
+    CALL(body, a)            → body with PARAM 0 replaced by a
+    value of no elements     → a constant, so that nothing is read
+    REDUCE over no elements  → its neutral element
+    REDUCE of many to few    → REDUCE(ko) of CONTIGUOUS(REDUCE(ki)): see `split_reduction`
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+from core.ir import Op, UOp, largest_dimension, map_graph, substitute, toposort
+from core.plugin import Target
+from core.schedule.build_kernels import neutral
+from core.schedule.assign_ranges import value_sources
+
+# Reductions shorter than this stay whole (algorithms.md 4.3).
+_LONG: Final = 32_768
+_KEPT: Final = frozenset({Op.SINK, Op.STORE, Op.CONST, Op.PARAM, Op.BUFFER, Op.STAGE})
+
+
+def prepare_graph(sink: UOp, target: Target) -> UOp:
+    """Apply the four rewrites bottom-up, in one walk."""
+    shapes = {
+        s for n in toposort(sink)
+        for s in n.src if s not in value_sources(n) and n.op is not Op.STAGE
+    }
+
+    def visit(node: UOp, original: UOp) -> UOp:
+        if original in shapes or node.op in _KEPT or not _has_value(node):
+            return node
+        if node.op is Op.CALL and node.src[0].op is not Op.SINK:
+            return inline_call(node)
+        if node.op is Op.GETTUPLE and node.src[0].op is Op.TUPLE:
+            return node.src[0].src[node.arg]
+        if 0 in node.shape:
+            return node.const_like(0).expand(node.shape)
+        if node.op is Op.REDUCE:
+            if 0 in node.src[0].shape:
+                return node.const_like(neutral(node.arg.op, node.dtype)).expand(node.shape)
+            return split_reduction(node, target)
+        return node
+
+    return map_graph(sink, visit)
+
+
+def _has_value(node: UOp) -> bool:
+    return node.dtype.kind != "void" or node.op in (Op.CALL, Op.GETTUPLE)
+
+
+def inline_call(call: UOp) -> UOp:
+    """Body of a CALL with its PARAMs replaced by the arguments."""
+    body, arguments = call.src[0], call.src[1:]
+    mapping = {n: arguments[n.arg.slot] for n in toposort(body)
+               if n.op is Op.PARAM and 0 <= n.arg.slot < len(arguments)}
+    return substitute(body, mapping)
+
+
+def split_reduction(node: UOp, target: Target) -> UOp:
+    """Split a long reduction with few results so that all cores take part.
+
+    REDUCE(k) → REDUCE(ko) of CONTIGUOUS(REDUCE(ki)), ko = 4 x cores: a reduction may be split into
+    partial sums (DESIGN 2, Numbers).
+    """
+    source, axes = node.src[0], node.arg.axes
+    if not all(isinstance(d, int) for d in source.shape):
+        return node
+    extent, results = prod(source.shape[:axes]), prod(map(largest_dimension, node.shape))
+    if results >= 4 * target.cores or extent <= _LONG:
+        return node
+    parts = _parts(source.shape[:axes], 4 * target.cores)
+    if parts is None:
+        return node
+    outer_shape, inner_shape, order = parts
+    rest: list[Any] = list(node.shape)
+    split = source.reshape([*outer_shape, *rest]).permute(
+        [*order, *range(len(outer_shape), len(outer_shape) + len(rest))]
+    )
+    partial = split.reduce(node.arg.op, axes=inner_shape)
+    return partial.contiguous().reduce(node.arg.op, axes=1)
+
+
+def _parts(shape: tuple[int, ...], wanted: int) -> tuple[list[int], int, list[int]] | None:
+    """Split the first axis that divides by `wanted`, or all axes as one where they do.
+
+    Returns:
+        The shape with the split axis as two, how many axes to reduce first, and the order that
+        puts the outer part of the split axis last.
+    """
+    for axis, extent in enumerate(shape):
+        if extent >= 2 * wanted:
+            count = next((c for c in range(wanted, 4 * wanted) if extent % c == 0), None)
+            if count is not None:
+                new = [*shape[:axis], count, extent // count, *shape[axis + 1:]]
+                order = [a for a in range(len(new)) if a != axis]
+                return new, len(shape), [*order, axis]
+    total = prod(shape)
+    count = next((c for c in range(wanted, 8 * wanted) if total % c == 0), None)
+    return None if count is None else ([count, total // count], 1, [1, 0])
