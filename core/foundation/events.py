@@ -1,7 +1,7 @@
 """Things that happen while core works, as typed events, and the list of those who watch.
 
-Observers are the profiler, `core explain`, ``DEBUG`` lines and extensions' `core_event`. Events
-are made only while somebody watches, and never per launch.
+Observers are the profiler, ``DEBUG`` lines and extensions' `core_event`. Events are made only while
+somebody watches, and never per launch. The compiler's passes have an observer of their own.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,25 +54,6 @@ class Failed(Event):
 
     stage: str
     reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class PassRan(Event):
-    """A compiler pass ended.
-
-    Args:
-        name: Name of the pass.
-        seconds: How long it took.
-        subject: What was compiled: a kernel's name, or ``"schedule"``.
-        before: The graph that it was given, a UOp.
-        after: The graph that it left, a UOp; the same object when it changed nothing.
-    """
-
-    name: str
-    seconds: float
-    subject: str = ""
-    before: Any = None
-    after: Any = None
 
 
 #: Observers in order of arrival. Ask ``if observers:`` before making an event.

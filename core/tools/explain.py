@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 import runpy
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
-from core.foundation import events
+from core.compiler.passes import Pass, observe
 from core.foundation.settings import Context
-from core.ir import text
+from core.ir import UOp, text
 
 
 def explain_file(file: str, arguments: Sequence[str] = (), only: str = "") -> None:
@@ -23,33 +23,31 @@ def explain_file(file: str, arguments: Sequence[str] = (), only: str = "") -> No
         arguments: Its command-line arguments.
         only: Show only passes whose name contains this.
     """
-    seen: dict[str, int] = {}
+    runs: Counter[str] = Counter()
+    seconds_of: defaultdict[str, float] = defaultdict(float)
 
-    def observer(event: events.Event) -> None:
-        if not isinstance(event, events.PassRan):
-            return
-        seen[event.name] = seen.get(event.name, 0) + 1
-        if only in event.name and event.before is not event.after:
-            click.echo("\n".join(describe(event)))
+    def observer(step: Pass, before: UOp, after: UOp, seconds: float) -> None:
+        runs[step.name] += 1
+        seconds_of[step.name] += seconds
+        if only in step.name and before is not after:
+            click.echo("\n".join(describe(step.name, before, after, seconds)))
 
-    before = sys.argv
+    arguments_before = sys.argv
     sys.argv = [file, *arguments]
     try:
-        with events.observing(observer), Context(CACHE=False):
+        with observe(observer), Context(CACHE=False):
             runpy.run_path(file, run_name="__main__")
     finally:
-        sys.argv = before
-    click.echo(f"{sum(seen.values())} runs of {len(seen)} passes")
+        sys.argv = arguments_before
+    for name, count in runs.items():
+        click.echo(f"{name}: {count} runs, {seconds_of[name] * 1e3:.1f} ms")
+    click.echo(f"{runs.total()} runs of {len(runs)} passes")
 
 
-def describe(event: events.PassRan) -> list[str]:
+def describe(name: str, before: UOp, after: UOp, seconds: float) -> list[str]:
     """Heading and difference of one pass."""
-    subject = f" of {event.subject}" if event.subject else ""
-    heading = f"=== {event.name}{subject} ({event.seconds * 1e3:.2f} ms)"
-    lines = difflib.unified_diff(_lines(event.before), _lines(event.after), lineterm="", n=2)
+    old, new = text(before).splitlines(), text(after).splitlines()
+    lines = difflib.unified_diff(old, new, lineterm="", n=2)
     # The first two lines of a unified diff name files, of which there are none.
-    return [heading, *[line for line in lines if not line.startswith(("---", "+++"))]]
-
-
-def _lines(graph: Any) -> list[str]:
-    return text(graph).splitlines() if graph is not None else []
+    shown = [line for line in lines if not line.startswith(("---", "+++"))]
+    return [f"=== {name} ({seconds * 1e3:.2f} ms)", *shown]

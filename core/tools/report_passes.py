@@ -14,30 +14,23 @@ LINE_LIMIT: Final = 9000
 
 
 def pass_rows() -> list[dict[str, Any]]:
-    """One row per pass of `core.compiler.pipeline.PIPELINE`, in order.
+    """One row per pass of `core.compiler.pipeline`, in order.
 
     Raises:
         UnsupportedError: This installation has no compiler.
     """
     try:
-        pipeline = load("core.compiler.pipeline:PIPELINE")
+        passes = load("core.compiler.pipeline:all_passes")()
     except ImportError as error:
         raise UnsupportedError(f"there is no pipeline to list: {error}") from error
     return [
         {
             "pass": step.name,
-            "leaves": _name(getattr(step, "produces", None)),
-            "because": getattr(step, "because", ""),
+            "leaves": step.produces.name,
+            "because": step.because,
         }
-        for step in pipeline
+        for step in passes
     ]
-
-
-def _name(specification: Any) -> str:
-    """Name of a specification, or its text when it is one."""
-    if specification is None:
-        return ""
-    return str(getattr(specification, "name", specification))
 
 
 def size_rows() -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ import pytest
 from click.testing import CliRunner
 
 from core import Context, __version__
-from core.foundation import events
 from core.foundation.settings import SETTINGS
 from core.ir import UOp, dtypes
 from core.tools import explain, report_devices
@@ -91,6 +90,14 @@ def test_passes_size_counts_layers(run):
     assert rows[-1]["lines"] == sum(row["lines"] for row in rows[:-1])
 
 
+def test_passes_are_listed_in_order_with_reasons(run):
+    pytest.importorskip("core.compiler.pipeline", exc_type=ImportError)
+    rows = json.loads(run("passes", "--json").output)
+    assert rows[0]["leaves"] == "tensor_graph"
+    assert rows[-1]["leaves"] == "program"
+    assert all(row["because"] for row in rows)
+
+
 def test_errors_are_shown_without_a_traceback(capsys, plugin_folder, registry):
     with pytest.raises(SystemExit) as ended:
         main(["doctor", "nosuchdevice"])
@@ -103,9 +110,8 @@ def test_errors_are_shown_without_a_traceback(capsys, plugin_folder, registry):
 
 def test_explain_prints_the_difference_a_pass_makes(tmp_path, capsys, run):
     one, two = (UOp.const(value, dtypes.int32) for value in (1, 2))
-    event = events.PassRan(name="fold", seconds=0.001, subject="k", before=one, after=two)
-    lines = explain.describe(event)
-    assert lines[0] == "=== fold of k (1.00 ms)"
+    lines = explain.describe("fold", one, two, 0.001)
+    assert lines[0] == "=== fold (1.00 ms)"
     assert any(line.startswith("-") for line in lines)
     assert any(line.startswith("+") for line in lines)
     script = tmp_path / "script.py"
