@@ -8,13 +8,19 @@ With nothing else the built-in interpreter is used, with a warning: never a sile
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from core.foundation.lazy_import import lazy_import
 from core.foundation.settings import origin, settings
 from core.foundation.user_frame import warn
 from core.plugin.catalogue import Catalogue
 from core.plugin.discovery import BUILT_IN
-from core.plugin.probing import Verdict, verdicts
+from core.plugin.verdict import Verdict
+
+if TYPE_CHECKING:
+    from core.plugin import probing
+else:  # it loads subprocess, hashlib and json, which take long and are rarely needed
+    probing = lazy_import("core.plugin.probing")
 
 #: Devices of this priority or less are there whenever their plugin is.
 ALWAYS_PRESENT: Final = 100
@@ -51,7 +57,8 @@ def implicit_choice(catalogue: Catalogue) -> Choice:
         (d for d in catalogue.described.values() if d.spec.priority > 0),
         key=lambda described: (-described.spec.priority, described.spec.name),
     )
-    probed = verdicts(d for d in candidates if d.spec.priority > ALWAYS_PRESENT)
+    uncertain = [d for d in candidates if d.spec.priority > ALWAYS_PRESENT]
+    probed = probing.verdicts(uncertain) if uncertain else {}
     passed_over: list[str] = []
     for described in candidates:
         spec = described.spec

@@ -16,13 +16,14 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from core.foundation.folders import cache_folder, write_atomically
 from core.foundation.settings import settings
 from core.plugin.catalogue import Described
+from core.plugin.verdict import Verdict
 
 #: A task of the child: key, action, arguments.
 Task = tuple[str, ...]
@@ -34,21 +35,6 @@ _START: Final = (
 #: Environment variables with these in their names may hide or add devices.
 _HIDING: Final = ("VISIBLE_DEVICES", "DEVICE_ORDINAL", "ICD", "VK_DRIVER", "LD_LIBRARY_PATH")
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a probe found.
-
-    Args:
-        count: Usable devices.
-        reason: What was found, or why there is nothing.
-        fault: The probe itself failed: raised, crashed or hung.
-    """
-
-    count: int
-    reason: str = ""
-    fault: bool = False
 
 
 def run_tasks(tasks: Sequence[Task]) -> dict[str, Any]:

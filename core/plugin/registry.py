@@ -12,10 +12,11 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from core.foundation import events
 from core.foundation.errors import CoreError, PluginError
+from core.foundation.lazy_import import lazy_import
 from core.foundation.settings import settings
 from core.plugin.catalogue import Catalogue, Described, in_words
 from core.plugin.choosing import Choice, explicit_choice, implicit_choice
@@ -24,8 +25,12 @@ from core.plugin.device_name import DeviceName, canonical_name
 from core.plugin.discovery import AllowList, built_in_offers, scan
 from core.plugin.extensions import Extensions
 from core.plugin.opening import OpenedDevice, open_device
-from core.plugin.probing import run_tasks
 from core.plugin.status import DeviceStatus, status_rows
+
+if TYPE_CHECKING:
+    from core.plugin import probing
+else:
+    probing = lazy_import("core.plugin.probing")
 
 _Key = tuple[str, int | str]
 
@@ -232,7 +237,7 @@ class Registry:
         """
         described = self.describe(name)
         key = described.spec.name
-        answer: Any = run_tasks([(key, "checks", described.offer.module, key)])[key]
+        answer: Any = probing.run_tasks([(key, "checks", described.offer.module, key)])[key]
         if isinstance(answer, dict):
             return [Check("checks of the plugin", passed=False, finding=answer["reason"])]
         return [Check(**row) for row in answer]

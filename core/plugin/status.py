@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from core.foundation.lazy_import import lazy_import
 from core.plugin.catalogue import Catalogue
 from core.plugin.discovery import Offer
 from core.plugin.markers import API
-from core.plugin.probing import Verdict, verdicts
+from core.plugin.verdict import Verdict
+
+if TYPE_CHECKING:
+    from core.plugin import probing
+else:  # it loads subprocess, hashlib and json, which take long and are rarely needed
+    probing = lazy_import("core.plugin.probing")
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ def status_rows(
     catalogue: Catalogue, opened: Collection[str], *, renew: bool = False
 ) -> list[DeviceStatus]:
     """Rows for every name in `catalogue`, which has been described as far as it can be."""
-    probed = verdicts(catalogue.described.values(), renew=renew)
+    probed = probing.verdicts(catalogue.described.values(), renew=renew)
     rows = [
         _row(offer, "not allowed", "CORE_DEVICES leaves it out")
         for offer in catalogue.denied.values()
