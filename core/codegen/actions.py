@@ -194,6 +194,12 @@ class Merge:
                 if src[at:at + 2] != (a, b):
                     raise ActionError(f"{self}: the loops are not neighbours")
                 return node.replace(src=(node.src[0], *src[:at], merged, *src[at + 2:]))
+            if original.op is Op.INDEX and original.src[0].op is Op.STAGE:
+                loops = original.src[0].src[1:]
+                if a in loops:
+                    at = 1 + loops.index(a)
+                    position = node.src[at] * n + node.src[at + 1]
+                    return node.replace(src=(*node.src[:at], position, *node.src[at + 2:]))
             return node
 
         return simplify(map_graph(sink, visit, {a: merged // n, b: merged % n}))

@@ -56,7 +56,7 @@ class _Expander:
                 self.memo[key] = UOp(node.op, built, node.arg, node.tag)
             else:
                 lanes = next(v for r, v in point.items() if r.arg.axis_type is AxisType.LANE)
-                self.memo[key] = built[0].shrink((built[1],), (lanes.shape[0],))
+                self.memo[key] = built[0].lanes(built[1], lanes.shape[0])
             stack.pop()
         return self.memo[self._key(root, point)]
 
@@ -80,7 +80,7 @@ class _Expander:
 
 def _without(index: UOp, lane: UOp) -> UOp:
     """A sum without one RANGE that it holds with coefficient 1."""
-    if index is lane:
+    if index.op is not Op.ADD:
         return UOp.const(0)
     a, b = index.src
     if lane in open_ranges(a):

@@ -109,12 +109,21 @@ def _emit(
             stack.extend(reversed(_sorted(items[loop], position)))
         else:
             result.append(node)
-    return [n for n in result if n.op not in _SILENT and not _is_shape(n)]
+    values = {s for n in result for s in _value_sources(n)}
+    return [n for n in result if n.op not in _SILENT and (n in values or n.op not in _PARTS)]
 
 
-def _is_shape(node: UOp) -> bool:
-    """A STACK that only says a shape: the empty one, which has no value."""
-    return node.op is Op.STACK and not node.src
+# Constants and vectors that only say a shape or an offset are no items.
+_PARTS: Final = frozenset({Op.STACK, Op.CONST})
+
+
+def _value_sources(node: UOp) -> tuple[UOp, ...]:
+    """Sources that are read as values: not shapes; of a SHRINK the offsets themselves."""
+    if node.op in (Op.PARAM, Op.BUFFER):
+        return ()
+    if node.op is Op.SHRINK:
+        return (node.src[0], *node.src[1].src)
+    return node.src
 
 
 def _sorted(items: dict[UOp, set[UOp]], position: dict[UOp, int]) -> list[UOp]:

@@ -91,6 +91,20 @@ def replace_range(sink: UOp, loop: UOp, value: UOp, ranges: tuple[UOp, ...]) -> 
             for old, new in zip(original.src[1:], node.src[1:], strict=True):
                 src.extend(ranges if old is loop else (new,))
             return UOp(node.op, tuple(src), node.arg, node.tag)
+        if original.op is Op.INDEX and original.src[0].op is Op.STAGE:
+            return _read_of_stage(node, original, loop, ranges)
         return node
 
     return map_graph(sink, visit, {loop: value})
+
+
+def _read_of_stage(node: UOp, original: UOp, loop: UOp, ranges: tuple[UOp, ...]) -> UOp:
+    """An element of a STAGE whose axis became two: i → (i // inner, i % inner)."""
+    stage = original.src[0]
+    if loop not in stage.src[1:] or len(ranges) != 2:
+        return node
+    axis = stage.src[1:].index(loop)
+    inner = ranges[1].src[0]
+    index = list(node.src[1:])
+    index[axis:axis + 1] = [index[axis] // inner, index[axis] % inner]
+    return node.replace(src=(node.src[0], *index))

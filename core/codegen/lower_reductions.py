@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from itertools import count, product
 
-from core.ir import AddressSpace, AxisType, BufferSlot, Op, UOp, dtypes, map_graph, open_ranges
-from core.ir import substitute as substitute_nodes
 from core.codegen.loop_nest import LoopNest, is_expanded, trip_count
+from core.ir import AddressSpace, AxisType, BufferSlot, Op, UOp, map_graph, open_ranges
+from core.ir import substitute as substitute_nodes
+from core.simplify import simplify
 
 
 def private_buffer(number: int, dtype: object, size: int, space: AddressSpace) -> UOp:
@@ -40,7 +41,8 @@ def tile_position(ranges: list[UOp]) -> tuple[UOp, int]:
 
 
 class _Reducer:
-    def __init__(self, nest: LoopNest) -> None:
+    def __init__(self, nest: LoopNest, *, fused: bool) -> None:
+        self.fused = fused
         self.numbers = count(nest.next_number)
         self.buffers = count()
 
@@ -67,9 +69,15 @@ class _Reducer:
         result = inside.load()
         moved = substitute_nodes(value, fresh)
         for part in _copies_of(moved, unrolled):
-            result = result.alu(op, part)
+            result = self.accumulate(op, result, part)
         loop = inside.store(result).end(*loops, *axes)
         return self._combined(node, accumulator.after(loop), tile, partial, fresh, axes)
+
+    def accumulate(self, op: Op, total: UOp, part: UOp) -> UOp:
+        """One step of a reduction; rule multiply-accumulate: a sum of products is fused."""
+        if self.fused and op is Op.ADD and part.op is Op.MUL and part.dtype.is_float:
+            return UOp(Op.MULACC, (*part.src, total))
+        return total.alu(op, part)
 
     @staticmethod
     def _combined(
@@ -91,7 +99,7 @@ class _Reducer:
             if lane is None:
                 parts.append(storage.index(index).load())
             else:
-                row = storage.shrink((index,), (trip_count(lane),)).load()
+                row = storage.lanes(index, trip_count(lane) or 1).load()
                 parts.append(row)
         while len(parts) > 1:
             pairs = [a.alu(node.arg.op, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
@@ -113,16 +121,22 @@ def _copies_of(value: UOp, ranges: list[UOp]) -> list[UOp]:
     ]
 
 
-def lower_reductions(sink: UOp) -> UOp:
-    """Lower every REDUCE over ranges; a reduction of a vector's lanes stays."""
-    reducer = _Reducer(LoopNest(sink))
+def lower_reductions(sink: UOp, *, fused: bool) -> UOp:
+    """Lower every REDUCE over ranges; a reduction of a vector's lanes stays.
+
+    Args:
+        sink: The kernel.
+        fused: Whether sums of products use MULACC (one of the three rules that may change
+            rounding: the product is not rounded).
+    """
+    reducer = _Reducer(LoopNest(sink), fused=fused)
 
     def visit(node: UOp, original: UOp) -> UOp:
         if node.op is Op.REDUCE and len(node.src) > 1:
             return reducer.lower(node)
         return node
 
-    return map_graph(sink, visit)
+    return simplify(map_graph(sink, visit))
 
 
 

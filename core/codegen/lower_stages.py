@@ -15,6 +15,7 @@ from itertools import count
 from core.codegen.loop_nest import LoopNest, is_expanded, trip_count
 from core.codegen.lower_reductions import private_buffer, tile_order, tile_position
 from core.ir import Op, UOp, map_graph, open_ranges, substitute
+from core.simplify import simplify
 
 # Numbers of LOCAL buffers start here, apart from those of accumulators.
 _FIRST_NUMBER = 1000
@@ -66,7 +67,7 @@ def lower_stages(sink: UOp) -> UOp:
             return stager.read(node.src[0], node.src[1:])
         return node
 
-    return map_graph(sink, visit)
+    return simplify(map_graph(sink, visit))
 
 
 

@@ -198,6 +198,10 @@ class UOp:
             return self
         return UOp(Op.SHRINK, (self, UOp.dims(offset), UOp.dims(shape)))
 
+    def lanes(self, start: UOp, count: int) -> UOp:
+        """The place of `count` contiguous elements of flat storage from `start` on."""
+        return UOp(Op.SHRINK, (self, UOp.dims((start,)), UOp.dims((count,))))
+
     def index(self, *indices: Operand) -> UOp:
         """INDEX from the left; Python ints become constants."""
         nodes = (i if isinstance(i, UOp) else UOp.const(i) for i in indices)
