@@ -10,7 +10,7 @@ from __future__ import annotations
 from core.codegen.decompose.arithmetic import Arithmetic, Context, arithmetic
 from core.codegen.decompose.exponential import clamp_exponent, power_of_two
 from core.codegen.decompose.logarithm import split_exponent
-from core.ir import Op, UOp, bounds
+from core.ir import Op, UOp, bounds, dtypes
 
 Parts = tuple[UOp, UOp]
 
@@ -38,20 +38,35 @@ def _quotient(math: Arithmetic, m: UOp) -> Parts:
     return high, rest * inverse
 
 
+def _series_in_parts(math: Arithmetic, s: Parts) -> Parts:
+    """atanh(s) / s - 1 = s^2 (1/3 + s^2 R(s^2)) in two parts."""
+    z = _multiply(math, s, s)
+    third, third_low = _pair(s[0], math.coefficients.third)
+    tail = z[0] * math.polynomial(z[0], math.coefficients.atanh)
+    inner, inner_low = math.fast_two_sum(third, tail)
+    return _multiply(math, z, (inner, inner_low + third_low))
+
+
 def log2_in_parts(math: Arithmetic, x: UOp) -> Parts:
-    """log2 x in two parts for positive finite x: e + 2/ln2 s (1 + s^2 (1/3 + s^2 R(s^2)))."""
+    """log2 x in two parts for positive finite x: e + 2/ln2 s (1 + series(s^2)), s = (m-1)/(m+1).
+
+    The series is below 1/100. float32 affords it in one part: 2^-30 of relative error, times an
+    exponent of at most 150, is one unit; float64 with exponents up to 1075 needs two.
+    """
     exponent, m = split_exponent(math, x)
     s = _quotient(math, m)
-    z = _multiply(math, s, s)
-    third_high, third_low = _pair(m, math.coefficients.third)
-    tail = z[0] * math.polynomial(z[0], math.coefficients.atanh)
-    inner, inner_low = math.fast_two_sum(third_high, tail)
-    series = _multiply(math, z, (inner, inner_low + third_low))
     scaled = _multiply(math, s, _pair(m, math.coefficients.twice_log2e))
-    more = _multiply(math, scaled, series)
-    high, low = math.fast_two_sum(scaled[0], more[0])
+    if math.format.dtype is dtypes.float64:
+        more, more_low = _multiply(math, scaled, _series_in_parts(math, s))
+        rest = scaled[1] + more_low
+    else:
+        z = math.multiply_add(s[0], s[0], (s[0] * s[1]) * 2.0)
+        terms = (math.coefficients.third[0], *math.coefficients.atanh)
+        more = scaled[0] * (z * math.polynomial(z, terms))
+        rest = scaled[1]
+    high, low = math.fast_two_sum(scaled[0], more)
     high, carry = math.two_sum(exponent, high)
-    return math.fast_two_sum(high, carry + ((low + scaled[1]) + more[1]))
+    return math.fast_two_sum(high, carry + (low + rest))
 
 
 def _positive_power(math: Arithmetic, base: UOp, y: UOp) -> UOp:

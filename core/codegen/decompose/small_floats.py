@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.codegen.decompose.conversion import decode, encode, keep_number, round_to_odd
-from core.ir import AddressSpace, DType, Op, UOp, dtypes, toposort
+from core.ir import ELEMENTWISE, AddressSpace, DType, Op, UOp, dtypes, toposort
 from core.plugin.target import Target
 
 SMALL_FLOATS: Final = (dtypes.float16, dtypes.bfloat16, dtypes.fp8_e4m3, dtypes.fp8_e5m2)
@@ -58,7 +58,8 @@ class _Lowering:
 
     def __post_init__(self) -> None:
         self._done: dict[UOp, UOp] = {}
-        self._codes: dict[UOp, UOp] = {}  # a float32 made by rounding → its encoded form
+        # (float32 made by rounding to a dtype, that dtype) → its encoded form
+        self._codes: dict[tuple[UOp, DType], UOp] = {}
         self._special: dict[Op, Callable[[UOp, tuple[UOp, ...]], UOp]] = {
             Op.CONST: self._constant, Op.PARAM: self._storage, Op.BUFFER: self._storage,
             Op.LOAD: self._load, Op.STORE: self._store, Op.CAST: self._cast,
@@ -69,6 +70,8 @@ class _Lowering:
         """The last node of the order, lowered."""
         for node in order:
             src = tuple([self._done[s] for s in node.src])
+            if node.op in ELEMENTWISE:
+                src = tuple(map(self._value, node.src, src))
             concerned = node.dtype in self.lowered or any(
                 s.dtype in self.lowered for s in node.src
             )
@@ -80,6 +83,12 @@ class _Lowering:
                 self._done[node] = UOp(node.op, src, node.arg, node.tag)
         return self._done[order[-1]]
 
+    def _value(self, node: UOp, lowered: UOp) -> UOp:
+        """What stands for a node as a value: in a tensor graph, storage read without a LOAD."""
+        if node.dtype in self.lowered and lowered.dtype is not dtypes.float32:
+            return self._decoded(lowered, node.dtype)
+        return lowered
+
     def _stored(self, dtype: DType) -> DType:
         """The dtype in which storage of a lowered dtype is read and written."""
         if dtype in self.target.storage_dtypes:
@@ -88,13 +97,13 @@ class _Lowering:
 
     def _decoded(self, code: UOp, dtype: DType) -> UOp:
         value = code.cast(dtypes.float32) if code.dtype is dtype else decode(code, dtype)
-        self._codes[value] = code
+        self._codes[value, dtype] = code
         return value
 
     def _encoded(self, value: UOp, dtype: DType) -> UOp:
         """The stored form of a float32, rounded where it is not yet a number of the dtype."""
-        known = self._codes.get(value)
-        if known is not None and known.dtype is self._stored(dtype):
+        known = self._codes.get((value, dtype))
+        if known is not None:
             return known
         if dtype in self.target.storage_dtypes:
             return value.cast(dtype)
