@@ -68,7 +68,7 @@ def split_reduction(node: UOp, target: Target) -> UOp:
     if not all(isinstance(d, int) for d in source.shape):
         return node
     extent, results = prod(source.shape[:axes]), prod(map(largest_dimension, node.shape))
-    if results >= 4 * target.cores or extent <= _LONG:
+    if results >= 2 * target.cores or extent <= _LONG:
         return node
     parts = _parts(source.shape[:axes], 4 * target.cores)
     if parts is None:

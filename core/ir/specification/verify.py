@@ -64,7 +64,8 @@ def verify(root: UOp, specification: Specification, after: str = "") -> None:
     if root._verified & mark:
         return
     order = toposort(root, enter=lambda n: not n._verified & mark)
-    for node in order:
+    # Users first: a CALL that is wrong because of an argument is named, not the argument.
+    for node in reversed(order):
         if node._verified & mark:
             continue
         refusal = specification.refusal(node)
