@@ -53,6 +53,11 @@ def test_devices_marks_the_default_and_tells_what_failed(run, registry):
     assert "libbad.so" in run("devices").output
 
 
+def test_devices_works_under_strict(run, registry):
+    with Context(STRICT=True):
+        assert "libbad.so" in run("devices").output
+
+
 def test_devices_says_why_there_is_no_default(run, registry):
     with Context(DEV="FOOO"):
         assert "did you mean FOO?" in run("devices").output
