@@ -130,11 +130,14 @@ class Plan:
     stored: dict[UOp, Kernel] = field(default_factory=dict)
 
 
-def _loads(order: list[UOp]) -> dict[UOp, Load]:
-    """Work and bytes of one element of each node if everything below is inlined."""
+def _loads(order: list[UOp], stored: frozenset[UOp]) -> dict[UOp, Load]:
+    """Work and bytes of one element of each node if everything below is inlined.
+
+    What is stored in any case is read: it costs its bytes.
+    """
     result: dict[UOp, Load] = {}
     for node in order:
-        if node.op in (Op.PARAM, Op.BUFFER):
+        if node.op in (Op.PARAM, Op.BUFFER) or node.op in _FORCED or node in stored:
             result[node] = Load(0.0, node.dtype.itemsize)
             continue
         load = Load(operation_flops(node.op), 0.0)
@@ -214,7 +217,7 @@ class RangeAssigner:
         self.outputs = dict.fromkeys(outputs)
         self.forced = forced
         self.plan = Plan(value_order(outputs))
-        self.loads = _loads(self.plan.order)
+        self.loads = _loads(self.plan.order, forced)
         self.leaf_axes = _leaf_axes(self.plan.order)
         self.homes: dict[UOp, frozenset[UOp]] = {}
         self.numbers = count()

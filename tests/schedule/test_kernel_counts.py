@@ -108,7 +108,7 @@ def test_row_wise_functions_are_one(row_wise):
 
 @pytest.mark.parametrize("shape", [(4, 1 << 22), (1, 1 << 20)])
 def test_softmax_of_rows_too_long_for_scratch_is_at_most_three(shape):
-    assert 1 < kernels(softmax(data(*shape))) <= 3
+    assert kernels(softmax(data(*shape))) <= 3
 
 
 def test_attention_is_one():
