@@ -18,6 +18,8 @@ from core.foundation.lazy_import import load
 #: Entry-point groups; the plugin API's major number follows.
 DEVICE_GROUP: Final = "core.plugins.v"
 EXTENSION_GROUP: Final = "core.extensions.v"
+#: Read at a time: a larger buffer costs more to make than the file to read.
+_CHUNK_BYTES: Final = 1 << 16
 #: Devices that core itself brings, by module; they pass through the same door as plugins.
 BUILT_IN: Final = {"REFERENCE": "core.reference.stub", "NULL": "core.reference.stub"}
 
@@ -77,20 +79,23 @@ def scan(path: Sequence[str] | None = None) -> list[Offer]:
     seen: set[str] = set()
     for folder in dict.fromkeys(sys.path if path is None else path):
         here: set[str] = set()
-        for information in _distributions(folder or os.curdir):
-            offers.extend(offer for offer in _offers(information) if offer.distribution not in seen)
-            here.add(_name_and_version(information)[0])
+        for name in _distributions(folder or os.curdir):
+            # Most distributions have nothing for us, so they are compared by the folder's name as
+            # it stands: installers have normalized it.
+            key = name.partition("-")[0].lower()
+            here.add(key)
+            if key not in seen:
+                offers.extend(_offers(f"{folder or os.curdir}/{name}"))
         seen |= here
     return sorted(offers, key=lambda offer: (offer.name, offer.distribution, offer.module))
 
 
-def _distributions(folder: str) -> Iterator[str]:
-    """Paths of the metadata folders in `folder`; nothing when it cannot be listed."""
+def _distributions(folder: str) -> list[str]:
+    """Names of the metadata folders in `folder`; none when it cannot be listed."""
     try:
-        with os.scandir(folder) as entries:
-            yield from [e.path for e in entries if e.name.endswith((".dist-info", ".egg-info"))]
+        return [name for name in os.listdir(folder) if name.endswith((".dist-info", ".egg-info"))]
     except OSError:
-        return
+        return []
 
 
 def _name_and_version(information: str) -> tuple[str, str]:
@@ -103,15 +108,14 @@ def _name_and_version(information: str) -> tuple[str, str]:
 def _offers(information: str) -> Iterator[Offer]:
     """The offers of one distribution."""
     try:
-        with open(os.path.join(information, "entry_points.txt"), encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError):
+        content = _read(f"{information}/entry_points.txt")
+    except OSError:
         return
-    if f"[{DEVICE_GROUP}" not in text and f"[{EXTENSION_GROUP}" not in text:
+    if b"[core.plugins.v" not in content and b"[core.extensions.v" not in content:
         return
     distribution, version = _name_and_version(information)
     kind = "PKG-INFO" if information.endswith(".egg-info") else "METADATA"
-    for group, major, name, module in _entries(text.splitlines()):
+    for group, major, name, module in _entries(content.decode("utf-8", "replace").splitlines()):
         yield Offer(
             name=name.upper(),
             module=module,
@@ -121,6 +125,19 @@ def _offers(information: str) -> Iterator[Offer]:
             version=version,
             metadata=os.path.join(information, kind),
         )
+
+
+def _read(path: str) -> bytes:
+    """A file's content; os.read takes half the time of open(), and this is most of the scan."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        content = chunk = os.read(handle, _CHUNK_BYTES)
+        while len(chunk) == _CHUNK_BYTES:
+            chunk = os.read(handle, _CHUNK_BYTES)
+            content += chunk
+        return content
+    finally:
+        os.close(handle)
 
 
 def _entries(lines: Iterable[str]) -> Iterator[tuple[str, int, str, str]]:

@@ -29,6 +29,11 @@ def test_the_first_folder_with_a_distribution_wins(plugin_folder, tmp_path):
     assert [offer.module for offer in offers] == ["new"]
 
 
+def test_a_very_long_list_of_entry_points_is_read_to_its_end(plugin_folder):
+    plugin_folder.install("large", {f"N{i:05}": f"module_{i}" for i in range(6000)})
+    assert len(scan([str(plugin_folder.path)])) == 6000
+
+
 def test_requirement_of_another_distribution_is_not_taken_for_core(plugin_folder):
     plugin_folder.install("foo", {"FOO": "foo"}, requires="core-plugin-cpu>=2")
     assert scan([str(plugin_folder.path)])[0].requirement_on_core() == ""
