@@ -1,8 +1,8 @@
 """Print the polynomials of `core/codegen/decompose/coefficients.py`.
 
 Before: a function, an interval, a weight. After: near-minimax coefficients that are exactly
-representable in the dtype. The method is Remez' exchange on a fine grid in mpmath with 60 digits. For
-float32 the coefficients are rounded one at a time, the most significant first, and the others
+representable in the dtype. The method is Remez' exchange on a fine grid in mpmath with 60 digits.
+For float32 the coefficients are rounded one at a time, the most significant first, and the others
 refitted (Lawson's reweighted least squares, which needs no Haar condition).
 """
 

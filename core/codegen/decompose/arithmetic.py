@@ -1,4 +1,4 @@
-"""Building blocks of the decompositions: float formats, polynomials, sums and products in two parts.
+"""Building blocks of the decompositions: formats, polynomials, sums and products in two parts.
 
 Nothing here branches and nothing depends on the shape: constants have rank 0, values any shape.
 """
@@ -94,13 +94,13 @@ class Arithmetic:
         return COEFFICIENTS[self.format.dtype]
 
     def multiply_add(self, x: UOp, y: UOp | float, z: UOp | float) -> UOp:
-        """x * y + z, rounded once where the target can."""
+        """X * y + z, rounded once where the target can."""
         y = y if isinstance(y, UOp) else x.const_like(y)
         z = z if isinstance(z, UOp) else x.const_like(z)
         return x.alu(Op.MULACC, y, z) if self.fused else x * y + z
 
     def polynomial(self, x: UOp, coefficients: Sequence[float]) -> UOp:
-        """sum c_i x^i by Horner's rule."""
+        """Sum c_i x^i by Horner's rule."""
         result = x.const_like(coefficients[-1])
         for c in reversed(coefficients[:-1]):
             result = self.multiply_add(x, result, c)
@@ -119,12 +119,12 @@ class Arithmetic:
         return self.bits(x) & (self.format.sign_bit - 1)
 
     def clamp(self, x: UOp, low: float, high: float) -> UOp:
-        """x within [low, high]; NaN stays NaN."""
+        """X within [low, high]; NaN stays NaN."""
         below = (x > high).where(x.const_like(high), x)
         return (below < low).where(x.const_like(low), below)
 
     def scale(self, p: UOp, shifted: UOp) -> UOp:
-        """p * 2^n, rounded once even where the result is denormal or overflows.
+        """P * 2^n, rounded once even where the result is denormal or overflows.
 
         `shifted` is n + `format.shifter`. The power is applied in two halves, each a normal
         number; with twice the bias added no intermediate integer is negative.
@@ -138,18 +138,18 @@ class Arithmetic:
         return p * first * second
 
     def fast_two_sum(self, a: UOp, b: UOp) -> tuple[UOp, UOp]:
-        """a + b in two parts, exactly, for |a| >= |b| or a = 0 (Dekker 1971)."""
+        """A + b in two parts, exactly, for |a| >= |b| or a = 0 (Dekker 1971)."""
         total = a + b
         return total, b - (total - a)
 
     def two_sum(self, a: UOp, b: UOp) -> tuple[UOp, UOp]:
-        """a + b in two parts, exactly (Knuth)."""
+        """A + b in two parts, exactly (Knuth)."""
         total = a + b
         part = total - a
         return total, (a - (total - part)) + (b - part)
 
     def two_product(self, a: UOp, b: UOp) -> tuple[UOp, UOp]:
-        """a * b in two parts, exactly: by a fused product, else by Veltkamp's splitting."""
+        """A * b in two parts, exactly: by a fused product, else by Veltkamp's splitting."""
         product = a * b
         if self.fused:
             return product, self.multiply_add(a, b, -product)
@@ -160,7 +160,7 @@ class Arithmetic:
         return product, error + a_low * b_low
 
     def _halves(self, a: UOp) -> tuple[UOp, UOp]:
-        """a as a sum of two numbers of half the digits."""
+        """A as a sum of two numbers of half the digits."""
         digits = self.format.mantissa + 1
         wide = a * (2.0 ** (digits - digits // 2) + 1)
         high = wide - (wide - a)

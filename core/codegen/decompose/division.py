@@ -1,10 +1,10 @@
 """Integer division and remainder: floor from truncating, guards for what traps, powers of two.
 
-    FLOORDIV(a, b)  → a >> k, or TRUNCDIV(a, b), less one where a remainder has not b's sign
-    FLOORMOD(a, b)  → a & (2^k - 1), or TRUNCMOD(a, b), plus b there
-    TRUNCMOD(a, b)  → a - TRUNCDIV(a, b) * b
-    TRUNCDIV(a, b)  → WHERE(b = 0, 0, TRUNCDIV(a, safe b))
-    RECIPROCAL(x)   → 1 / x
+FLOORDIV(a, b)  → a >> k, or TRUNCDIV(a, b), less one where a remainder has not b's sign
+FLOORMOD(a, b)  → a & (2^k - 1), or TRUNCMOD(a, b), plus b there
+TRUNCMOD(a, b)  → a - TRUNCDIV(a, b) * b
+TRUNCDIV(a, b)  → WHERE(b = 0, 0, TRUNCDIV(a, safe b))
+RECIPROCAL(x)   → 1 / x
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from core.ir import Op, UOp, bounds
 
 
 def _power_of_two(b: UOp) -> int | None:
-    """k where b is the constant 2^k."""
+    """K where b is the constant 2^k."""
     if b.op is not Op.CONST or b.is_invalid or b.value <= 0 or b.value & (b.value - 1):
         return None
     return int(b.value).bit_length() - 1

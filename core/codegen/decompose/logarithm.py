@@ -1,9 +1,9 @@
 """LOG and LOG2 of float32 and float64, denormals, zeros, infinities and NaN included.
 
-    x = 2^e m, m from sqrt(1/2) to sqrt(2), t = m - 1 (exact)
-    LOG(x)  → e ln 2 + log(1 + t)
-    LOG2(x) → e + log(1 + t) / ln 2
-    then 0 → -inf, below 0 → NaN, inf → inf, NaN → NaN
+x = 2^e m, m from sqrt(1/2) to sqrt(2), t = m - 1 (exact)
+LOG(x)  → e ln 2 + log(1 + t)
+LOG2(x) → e + log(1 + t) / ln 2
+then 0 → -inf, below 0 → NaN, inf → inf, NaN → NaN
 """
 
 from __future__ import annotations

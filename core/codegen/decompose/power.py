@@ -1,8 +1,8 @@
 """POW of floats by logarithm and exponential in two parts, of integers by repeated squaring.
 
-    POW(x, y) → 2^(y log2|x|), the product right to 9 (float32) or 12 (float64) digits more than
-                the result has; then the special cases of IEEE 754 pow
-    POW(i, n) → product of i^(2^k) over the bits k of n; wraps
+POW(x, y) → 2^(y log2|x|), the product right to 9 (float32) or 12 (float64) digits more than
+the result has; then the special cases of IEEE 754 pow
+POW(i, n) → product of i^(2^k) over the bits k of n; wraps
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Parts = tuple[UOp, UOp]
 
 
 def _multiply(math: Arithmetic, a: Parts, b: Parts) -> Parts:
-    """a * b in two parts."""
+    """A * b in two parts."""
     high, low = math.two_product(a[0], b[0])
     cross = math.multiply_add(a[0], b[1], a[1] * b[0])
     return math.fast_two_sum(high, low + cross)
@@ -70,7 +70,7 @@ def log2_in_parts(math: Arithmetic, x: UOp) -> Parts:
 
 
 def _positive_power(math: Arithmetic, base: UOp, y: UOp) -> UOp:
-    """base ** y for positive finite base; y NaN gives NaN."""
+    """Base ** y for positive finite base; y NaN gives NaN."""
     logarithm = log2_in_parts(math, base)
     # Beyond this any base but one gives 0 or inf; larger y would overflow in the splitting.
     most = 2.0 ** (math.format.mantissa + 2 + math.format.bias.bit_length() + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.codegen.decompose.arithmetic import FORMATS
-from core.ir import Op, UOp
+from core.ir import UOp
 
 
 def negate(x: UOp) -> UOp:

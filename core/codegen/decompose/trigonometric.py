@@ -1,7 +1,8 @@
 """SIN and COS of float32 and float64, exact in the argument over the whole range.
 
-    |x| < pi/4: y = |x|
-    else      : |x| * 2/pi = quadrant + fraction by Payne and Hanek's method, y = |fraction| pi/2
+    |x| < pi/4          : y = |x|
+    |x| provably < 100  : y = |x| - n pi/2 in three parts (Cody and Waite)
+    else                : |x| * 2/pi = quadrant + fraction (Payne and Hanek), y = |fraction| pi/2
     SIN(x) → sin y or cos y by the quadrant, its sign put in by an exclusive or
 
 Payne and Hanek, Radian Reduction for Trigonometric Functions (SIGNUM 1983): with |x| = m 2^e, m an
@@ -14,13 +15,19 @@ from __future__ import annotations
 
 import math as python_math
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
 
 from core.codegen.decompose.arithmetic import Arithmetic, Context, arithmetic
 from core.codegen.decompose.coefficients import TWO_OVER_PI, TWO_OVER_PI_BITS
+from core.codegen.decompose.magnitude import largest_magnitude
 from core.codegen.decompose.wide_multiply import multiply_high
 from core.ir import UOp
 
-_WORDS_USED = 3
+_WORDS_USED: Final = 3
+_TURN_BITS: Final = 6
+# Below this a number of quarter turns has at most that many bits.
+_SMALL: Final = 2**_TURN_BITS * python_math.pi / 2
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ def _shift_words(words: list[UOp], shift: UOp, width: int) -> list[UOp]:
     back = shift ^ (width - 1)
     return [
         (upper << shift) | ((lower >> 1) >> back)
-        for upper, lower in zip(words, words[1:], strict=False)
+        for upper, lower in pairwise(words)
     ]
 
 
@@ -116,11 +123,37 @@ def _convert(math: Arithmetic, high: UOp, low: UOp) -> tuple[UOp, UOp]:
     return total, rest + third
 
 
-def reduce_argument(x: UOp, context: Context) -> Reduced:
+def _half_pi_parts(math: Arithmetic) -> tuple[float, float, float]:
+    """pi/2 in three parts; the first two times a number of quarter turns are exact."""
+    kept = math.format.mantissa + 1 - _TURN_BITS
+    scale = 4 * kept
+    rest = (1 << (TWO_OVER_PI_BITS + scale)) // TWO_OVER_PI
+    parts = []
+    for _ in range(2):
+        drop = rest.bit_length() - kept
+        parts.append((rest >> drop << drop) / (1 << scale))
+        rest &= (1 << drop) - 1
+    return parts[0], parts[1], rest / (1 << scale)
+
+
+def _reduce_small(math: Arithmetic, absolute: UOp) -> Reduced:
+    """|x| - n pi/2 for |x| < 100, n = |x| 2/pi rounded to an integer."""
+    shifter = math.format.shifter
+    shifted = math.multiply_add(absolute, 2 / python_math.pi, shifter)
+    n = shifted - shifter
+    first, second, third = _half_pi_parts(math)
+    coarse = math.multiply_add(n, -first, absolute)
+    step = n * second
+    high = coarse - step
+    low = math.multiply_add(n, -third, (coarse - high) - step)
+    bits = math.bits(shifted)  # its low bits are those of n
+    return Reduced(bits, high, low, bits.const_like(0))
+
+
+def _reduce_any(math: Arithmetic, absolute: UOp, context: Context) -> Reduced:
     """|x| modulo pi/2, right to more digits than the result has, for every finite x."""
-    math = arithmetic(x, context)
     form = math.format
-    magnitude = math.absolute_bits(x)
+    magnitude = math.bits(absolute)
     quadrant, high_word, low_word = _fraction(math, magnitude, context)
     # All ones where the fraction is negative: ~f is -f less one unit far below the last digit.
     flip = (high_word.bitcast(form.signed) >> (form.width - 1)).bitcast(form.unsigned)
@@ -130,7 +163,6 @@ def reduce_argument(x: UOp, context: Context) -> Reduced:
     low = turn_high * pi_low + turn_low * pi_high
     if math.fused:
         low = low + math.multiply_add(turn_high, pi_high, -high)
-    absolute = math.from_bits(magnitude)
     near = absolute < python_math.pi / 4
     return Reduced(
         quadrant=near.where(quadrant.const_like(0), quadrant),
@@ -155,7 +187,9 @@ def _periodic(x: UOp, quarter: int, context: Context) -> UOp:
     """sin(|x| + quarter * pi/2) with the sign of x put in for quarter = 0."""
     math = arithmetic(x, context)
     form = math.format
-    reduced = reduce_argument(x, context)
+    absolute = math.from_bits(math.absolute_bits(x))
+    small = largest_magnitude(x) < _SMALL
+    reduced = _reduce_small(math, absolute) if small else _reduce_any(math, absolute, context)
     square = reduced.high * reduced.high
     sine = _sine_part(math, reduced.high, reduced.low, square)
     cosine = _cosine_part(math, square)
@@ -167,7 +201,9 @@ def _periodic(x: UOp, quarter: int, context: Context) -> UOp:
     if quarter == 0:
         sign = sign ^ (math.bits(x) & form.sign_bit)
     value = math.from_bits(math.bits(odd.where(cosine, sine)) ^ sign)
-    finite = math.absolute_bits(x) < form.infinity_bits
+    if small:
+        return value
+    finite = math.bits(absolute) < form.infinity_bits
     return finite.where(value, value.const_like(float("nan")))
 
 

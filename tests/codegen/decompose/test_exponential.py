@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from core.ir import Op, UOp, dtypes, toposort
+from core.testing.elementwise import EVERYTHING, PLAIN, apply_op, lower, target_with, units
 
 FUNCTIONS = {Op.EXP: np.exp, Op.EXP2: np.exp2}
 
@@ -25,43 +26,43 @@ def arguments(dtype):
 @pytest.mark.parametrize("fma", [True, False])
 @pytest.mark.parametrize(("dtype", "bound"), [(np.float32, 2), (np.float64, 8)])
 @pytest.mark.parametrize("op", FUNCTIONS)
-def test_error_is_within_the_bound(kit, op, dtype, bound, fma):
+def test_error_is_within_the_bound(op, dtype, bound, fma):
     x = arguments(dtype)
     with np.errstate(all="ignore"):
         wanted = FUNCTIONS[op](x.astype(np.longdouble))
-    errors = kit.units(kit.apply(op, x, fma=fma), wanted)
+    errors = units(apply_op(op, x, fma=fma), wanted)
     worst = errors.argmax()
     assert errors[worst] <= bound, f"{errors[worst]} units at {x[worst]!r}"
 
 
 @pytest.mark.parametrize("op", FUNCTIONS)
-def test_special_values_are_exact(kit, op):
+def test_special_values_are_exact(op):
     x = np.float32([-np.inf, np.inf, 0.0, -0.0, 1000, -1000])
-    assert kit.apply(op, x).tolist() == [0, np.inf, 1, 1, np.inf, 0]
-    assert np.isnan(kit.apply(op, np.float32([np.nan])))[0]
+    assert apply_op(op, x).tolist() == [0, np.inf, 1, 1, np.inf, 0]
+    assert np.isnan(apply_op(op, np.float32([np.nan])))[0]
 
 
-def test_exp2_of_every_integer_is_exact(kit):
+def test_exp2_of_every_integer_is_exact():
     x = np.arange(-149, 128).astype(np.float32)
-    assert np.array_equal(kit.apply(Op.EXP2, x), np.exp2(x.astype(np.float64)).astype(np.float32))
+    assert np.array_equal(apply_op(Op.EXP2, x), np.exp2(x.astype(np.float64)).astype(np.float32))
 
 
 @pytest.mark.parametrize("op", FUNCTIONS)
-def test_a_kernel_stays_small(kit, op):
+def test_a_kernel_stays_small(op):
     from_float32 = UOp(op, (UOp.param(0, dtypes.float32, (8,)),))
-    graph = kit.decompose(from_float32)
+    graph = lower(from_float32)
     assert graph.shape == (8,)
     assert sum(bool(n.src) and n.op is not Op.PARAM for n in toposort(graph)) <= 26
 
 
-def test_an_operation_that_the_renderer_has_stays(kit):
+def test_an_operation_that_the_renderer_has_stays():
     node = UOp(Op.EXP2, (UOp.param(0, dtypes.float32, (8,)),))
-    assert kit.decompose(node, ops=kit.plain | {Op.EXP2}) is node
+    assert lower(node, ops=PLAIN | {Op.EXP2}) is node
 
 
-def test_float16_is_computed_in_float32_even_where_it_is_native(kit):
+def test_float16_is_computed_in_float32_even_where_it_is_native():
     x = np.arange(2**16, dtype=np.uint16).view(np.float16)
-    target = kit.target(dtypes=kit.everything)
+    target = target_with(dtypes=EVERYTHING)
     with np.errstate(all="ignore"):
         wanted = np.exp(x.astype(np.float64))
-    assert kit.units(kit.apply(Op.EXP, x, target=target), wanted).max() < 0.501
+    assert units(apply_op(Op.EXP, x, target=target), wanted).max() < 0.501

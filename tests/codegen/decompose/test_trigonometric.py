@@ -4,7 +4,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from core.ir import Op, dtypes
+from core.ir import Op, UOp, dtypes, toposort
+from core.testing.elementwise import apply_op, evaluate, lower, target_with, units
 
 FUNCTIONS = {Op.SIN: np.sin, Op.COS: np.cos}
 # The floats nearest to a multiple of pi/2 (J.-M. Muller, Elementary Functions, 2006, table 11.1).
@@ -32,37 +33,65 @@ def arguments(dtype):
 @pytest.mark.parametrize("fma", [True, False])
 @pytest.mark.parametrize(("dtype", "bound"), [(np.float32, 2), (np.float64, 8)])
 @pytest.mark.parametrize("op", FUNCTIONS)
-def test_error_is_within_the_bound(kit, op, dtype, bound, fma):
+def test_error_is_within_the_bound(op, dtype, bound, fma):
     x = arguments(dtype)
     with np.errstate(all="ignore"):
         wanted = FUNCTIONS[op](x.astype(np.longdouble))
-    errors = kit.units(kit.apply(op, x, fma=fma), wanted)
+    errors = units(apply_op(op, x, fma=fma), wanted)
     worst = errors.argmax()
     assert errors[worst] <= bound, f"{errors[worst]} units at {x[worst]!r}"
 
 
 @pytest.mark.parametrize("op", FUNCTIONS)
-def test_arguments_nearest_to_quarter_turns_against_many_digits(kit, op):
+def test_arguments_nearest_to_quarter_turns_against_many_digits(op):
     exact = {Op.SIN: mpmath.sin, Op.COS: mpmath.cos}[op]
     for dtype, x in ((np.float32, NEAREST32), (np.float64, NEAREST64)):
         with mpmath.workprec(1400):
             wanted = float(exact(mpmath.mpf(x)))
-        got = float(kit.apply(op, np.array([x], dtype))[0])
+        got = float(apply_op(op, np.array([x], dtype))[0])
         assert abs(got - wanted) <= 4 * np.spacing(dtype(abs(wanted)))
 
 
-def test_special_values_are_exact(kit):
+def test_special_values_are_exact():
     x = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan])
-    sine, cosine = kit.apply(Op.SIN, x), kit.apply(Op.COS, x)
+    sine, cosine = apply_op(Op.SIN, x), apply_op(Op.COS, x)
     assert sine[:2].tolist() == [0, 0]
     assert np.signbit(sine[:2]).tolist() == [False, True]
     assert cosine[:2].tolist() == [1, 1]
-    assert np.isnan(sine[2:]).all() and np.isnan(cosine[2:]).all()
+    assert np.isnan(sine[2:]).all()
+    assert np.isnan(cosine[2:]).all()
 
 
-def test_float32_needs_no_wider_type(kit):
-    target = kit.target(dtypes=frozenset({dtypes.bool, dtypes.int32, dtypes.uint32, dtypes.float32}))
+def test_float32_needs_no_wider_type():
+    narrow = frozenset({dtypes.bool, dtypes.int32, dtypes.uint32, dtypes.float32})
+    target = target_with(dtypes=narrow)
     x = arguments(np.float32)[::7]
     assert np.array_equal(
-        kit.apply(Op.SIN, x, target=target), kit.apply(Op.SIN, x), equal_nan=True
+        apply_op(Op.SIN, x, target=target), apply_op(Op.SIN, x), equal_nan=True
     )
+
+
+@pytest.mark.parametrize("fma", [True, False])
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_a_provably_small_argument_is_reduced_in_a_few_steps(op, fma):
+    bits = UOp.param(0, dtypes.uint32, (1 << 16,))
+    angle = (bits >> 8).cast(dtypes.float32) * (60 * 2.0**-24) - 30.0
+    lowered = lower(angle.alu(op), fma=fma)
+    assert sum(bool(n.src) for n in toposort(lowered)) < 60
+    values = np.arange(0, 2**32, 2**16 + 1, dtype=np.uint64).astype(np.uint32)[: 1 << 16]
+    x = evaluate(lower(angle), {bits: values})
+    errors = units(evaluate(lowered, {bits: values}), FUNCTIONS[op](x.astype(np.longdouble)))
+    assert errors.max() <= 2
+
+
+def test_small_arguments_next_to_quarter_turns():
+    turns = (np.arange(1, 40) * np.longdouble(np.pi) / 2).astype(np.float32)
+    x = np.concatenate([turns, np.nextafter(turns, 0), np.nextafter(turns, 99)])
+    bits = UOp.param(0, dtypes.uint32, x.shape)
+    # Bounds know that these bits are those of a number below 2.
+    small = ((bits & 0x3FFFFFFF) | 0).bitcast(dtypes.float32)
+    for op, function in FUNCTIONS.items():
+        scaled = small * 32.0
+        values = (x / np.float32(32)).view(np.uint32)
+        got = evaluate(lower(scaled.alu(op)), {bits: values})
+        assert units(got, function(x.astype(np.longdouble))).max() <= 2

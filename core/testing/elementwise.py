@@ -1,4 +1,4 @@
-"""A small exact evaluator of decomposed graphs on numpy arrays, apart from `core.reference`.
+"""Evaluate elementwise graphs of primitives on numpy arrays, apart from `core.reference`.
 
 It knows only the operations that decompositions may use, so an operation that should have been
 decomposed is a KeyError. MULACC rounds once in float32 (through float64 rounded to odd) and but
@@ -8,25 +8,23 @@ for rare ties in float64.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-import pytest
 
 from core.codegen.decompose import decompose
 from core.ir import Op, UOp, dtypes, toposort
 from core.plugin.target import Target
 
-NUMPY = {
+NUMPY: Final = {
     getattr(dtypes, name): np.dtype(name)
     for name in (
         "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
         "float16", "float32", "float64",
     )
 }
-EVERYTHING = frozenset(NUMPY)
-PLAIN = frozenset({
+EVERYTHING: Final = frozenset(NUMPY)
+PLAIN: Final = frozenset({
     Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.NEG, Op.SQRT, Op.TRUNC, Op.CMPLT, Op.CMPNE, Op.CMPEQ,
     Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR, Op.WHERE, Op.CAST, Op.BITCAST, Op.MULACC, Op.TRUNCDIV,
     Op.TRUNCMOD,
@@ -59,7 +57,7 @@ def _halves(a: Any) -> Any:
 
 
 def _cast(x: Any, dtype: np.dtype[Any]) -> Any:
-    if dtype == bool:
+    if dtype.kind == "b":
         return x != 0
     if x.dtype.kind == "f" and dtype.kind in "iu":
         info = np.iinfo(dtype)
@@ -87,7 +85,7 @@ def _divide(a: Any, b: Any) -> Any:
     return _quotient(a, b)
 
 
-_PRIMITIVES: dict[Op, Callable[..., Any]] = {
+_PRIMITIVES: Final[dict[Op, Callable[..., Any]]] = {
     Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply, Op.FDIV: np.divide,
     Op.NEG: np.negative, Op.SQRT: np.sqrt, Op.TRUNC: np.trunc, Op.CMPLT: np.less,
     Op.CMPNE: np.not_equal, Op.CMPEQ: np.equal, Op.AND: np.bitwise_and, Op.OR: np.bitwise_or,
@@ -119,7 +117,7 @@ def evaluate(root: UOp, values: dict[UOp, Any]) -> Any:
     return done[root]
 
 
-def make_target(fma: bool = True, **changes: Any) -> Target:
+def target_with(fma: bool = True, **changes: Any) -> Target:
     """A target that computes in everything but the small floats."""
     settings: dict[str, Any] = {
         "dtypes": EVERYTHING - {dtypes.float16}, "name": "TEST", "architecture": "test", **changes,
@@ -127,16 +125,16 @@ def make_target(fma: bool = True, **changes: Any) -> Target:
     return Target(fma=fma, **settings)
 
 
-def decompose_for_test(graph: UOp, fma: bool = True, ops: Any = PLAIN, target: Any = None) -> UOp:
+def lower(graph: UOp, fma: bool = True, ops: Any = PLAIN, target: Any = None) -> UOp:
     """`decompose` for a target that computes in everything but the small floats."""
-    return decompose(graph, target or make_target(fma), ops)
+    return decompose(graph, target or target_with(fma), ops)
 
 
-def apply(op: Op, *operands: Any, fma: bool = True, ops: Any = PLAIN, target: Any = None) -> Any:
+def apply_op(op: Op, *operands: Any, fma: bool = True, ops: Any = PLAIN, target: Any = None) -> Any:
     """op(operands) through its decomposition, which must use `ops` alone."""
     by_numpy = {v: k for k, v in NUMPY.items()}
     leaves = [UOp.param(k, by_numpy[x.dtype], x.shape) for k, x in enumerate(operands)]
-    graph = decompose_for_test(UOp(op, tuple(leaves)), fma, ops, target)
+    graph = lower(UOp(op, tuple(leaves)), fma, ops, target)
     missing = {n.op for n in toposort(graph)} - set(ops) - {Op.CONST, Op.PARAM, Op.STACK}
     assert not missing, f"{missing} left"
     return evaluate(graph, dict(zip(leaves, operands, strict=True)))
@@ -156,12 +154,3 @@ def units(got: Any, wanted: Any) -> Any:
     same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
     wrong_zero = (got == 0) & (rounded == 0) & (np.signbit(got) != np.signbit(rounded))
     return np.where(wrong_zero | ~(finite | same), np.inf, np.where(finite, distance, 0))
-
-
-@pytest.fixture(scope="session")
-def kit() -> SimpleNamespace:
-    """The evaluator and its companions, for the tests beside this file."""
-    return SimpleNamespace(
-        apply=apply, decompose=decompose_for_test, evaluate=evaluate, target=make_target, plain=PLAIN, units=units,
-        everything=EVERYTHING, numpy=NUMPY,
-    )
