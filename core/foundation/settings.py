@@ -11,12 +11,13 @@ starts with the process's values. `core settings` prints the table.
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, cast
+from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 
 from core.foundation.errors import SettingError
 
@@ -25,6 +26,8 @@ PREFIX: Final = "CORE_"
 OTHER_VARIABLES: Final = ("CORE_OWNER_", "CORE_TEST_SOURCE")
 
 Value = TypeVar("Value", bool, int, str)
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,14 +243,14 @@ class Context:
         vars(_overridden).clear()
         vars(_overridden).update(depth)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         """Use as a decorator: the values hold during each call."""
 
-        def with_context(*arguments: Any, **options: Any) -> Any:
+        @functools.wraps(function)
+        def with_context(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
             with Context(**self._values):
                 return function(*arguments, **options)
 
-        with_context.__name__, with_context.__doc__ = function.__name__, function.__doc__
         return with_context
 
 
