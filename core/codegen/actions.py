@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from core.codegen.loop_nest import LoopNest, is_expanded, replace_range, trip_count
 from core.foundation.errors import CompileError
-from core.ir import AxisType, Op, UOp, map_graph, open_ranges
+from core.ir import AddressSpace, AxisType, Op, UOp, map_graph, open_ranges, substitute
 from core.simplify import simplify
 
 
@@ -205,7 +205,41 @@ class Merge:
         return simplify(map_graph(sink, visit, {a: merged // n, b: merged % n}))
 
 
-Action = Split | Retype | Order | Merge
+@dataclass(frozen=True)
+class Stage:
+    """Copy a tile of an operand into LOCAL memory, where the loops named by `axes` begin.
+
+    LOAD(b[f(o, i)])  →  INDEX(STAGE(LOAD(b[f(o, i')]), i'; LOCAL), i)
+
+    The whole expression of the load goes along: gates, shifts, transposes. The fill runs once for
+    each point of the other loops of the index; `axes` are the layout, outermost first.
+    """
+
+    load: int
+    axes: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"STAGE({', '.join(map(str, (self.load, *self.axes)))})"
+
+    def apply(self, sink: UOp) -> UOp:
+        """The kernel that reads the operand from scratch."""
+        nest = LoopNest(sink)
+        if self.load >= len(nest.loads):
+            raise ActionError(f"{self}: the kernel has {len(nest.loads)} loads")
+        load = nest.loads[self.load]
+        ranges = [find_range(nest, a) for a in self.axes]
+        outside = open_ranges(load) - set(ranges)
+        if any(is_expanded(r) or r not in nest.output_ranges for r in outside):
+            raise ActionError(f"{self}: the tile must hold every loop of the load but outer ones")
+        fresh = {}
+        for k, r in enumerate(ranges):
+            kind = r.arg.axis_type if is_expanded(r) else AxisType.LOOP
+            fresh[r] = UOp.range(r.src[0], nest.next_number + k, kind)
+        tile = substitute(load, fresh).stage(*fresh.values(), space=AddressSpace.LOCAL)
+        return map_graph(sink, lambda node, original: node, {load: tile.index(*ranges)})
+
+
+Action = Split | Retype | Order | Merge | Stage
 _ACTION: Final = re.compile(r"(\w+)\(([^)]*)\)")
 
 
@@ -225,6 +259,8 @@ def parse_actions(source: str) -> list[Action]:
             result.append(Retype(int(parts[0]), AxisType[parts[1]]))
         elif name == "ORDER":
             result.append(Order(tuple(map(int, parts))))
+        elif name == "STAGE":
+            result.append(Stage(int(parts[0]), tuple(map(int, parts[1:]))))
         elif name == "MERGE":
             result.append(Merge(int(parts[0]), int(parts[1])))
         else:
@@ -253,6 +289,6 @@ def apply_actions(sink: UOp, actions: list[Action]) -> UOp:
 
 
 __all__ = [
-    "Action", "ActionError", "Merge", "Order", "Retype", "Split", "Tail", "apply_actions",
-    "find_range", "is_expanded", "parse_actions",
+    "Action", "ActionError", "Merge", "Order", "Retype", "Split", "Stage", "Tail", "apply_actions",
+    "find_range", "parse_actions",
 ]

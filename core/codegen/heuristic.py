@@ -13,17 +13,19 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from core.codegen.actions import Action, Merge, Order, Retype, Split, Tail
+from core.codegen.actions import Action, Merge, Order, Retype, Split, Stage, Tail, find_range
 from core.codegen.linear_index import LinearIndex, linear_index
-from core.codegen.loop_nest import LoopNest, trip_count
-from core.ir import AxisType, Op, UOp, open_ranges, operation_flops, toposort
+from core.codegen.loop_nest import LoopNest, is_expanded, trip_count
+from core.ir import AxisType, Op, UOp, open_ranges, operation_flops, storage_of, toposort
 from core.plugin import Target
 
 # Two threads pay from about a microsecond of work (cpu-recipes.md 6); the pool here is simpler.
 _WORTH_THREADS_NANOSECONDS: Final = 20_000
 _ELEMENTWISE_VECTORS: Final = 2
 _REDUCE_ACCUMULATORS: Final = 4
-_LARGEST_UNROLL: Final = 8
+# Passes over a packed operand that pay for packing it, and most tiles packed at once.
+_WORTH_STAGING: Final = 8
+_LARGEST_BLOCK: Final = 8
 
 
 @dataclass
@@ -161,6 +163,66 @@ class Heuristic:
         elif not fixed and count >= 4 * width:
             vectors = 4
         self._split_lane(lane, width, vectors, clamp=True)
+        if rows_loop is not None:
+            self._stage_operand()
+
+    def _stage_operand(self) -> None:
+        """Pack the operand that has the lanes, if a tile of it is strided and too large for L1."""
+        nest = self.nest()
+        for position, load in enumerate(nest.loads):
+            access = access_of(load)
+            if access is None or not any(r.arg.axis_type is AxisType.LANE for r in access.ranges):
+                continue
+            outer = [r for r in nest.output_ranges if r.arg.axis_type is AxisType.LOOP]
+            blocks = [r for r in outer if r in access.ranges]
+            again = [r for r in outer if r not in access.ranges]
+            inside = [r for r in access.ranges if r not in outer]
+            tile = prod(trip_count(r) or 1 for r in inside) * load.dtype.itemsize
+            repeats = prod(trip_count(r) or 1 for r in again)
+            strided = any(access.along(r) not in (0, prod(
+                trip_count(q) or 1 for q in inside if q is not r)) for r in inside
+                if r.arg.axis_type is AxisType.REDUCE)
+            total = tile * prod(trip_count(r) or 1 for r in blocks)
+            room = min(self.target.l2_bytes // 2, self.target.scratch_bytes)
+            if not (blocks and repeats >= _WORTH_STAGING and strided
+                    and total > self.target.l1_bytes and tile <= room):
+                continue
+            self._stage_block(storage_of(load.src[0]), blocks[-1].arg.id, room // tile,
+                              batched=len(blocks) > 1)
+            return
+
+    def _stage_block(self, storage: UOp, block: int, tiles: int, *, batched: bool) -> None:
+        """Stage as many tiles at once as fit, outside of the loop that uses them again."""
+        count = trip_count(find_range(self.nest(), block)) or 1
+        most = count if batched else max(1, count // (2 * self.target.cores))
+        most = min(tiles, _LARGEST_BLOCK, most)
+        factor = next(f for f in range(max(most, 1), 0, -1) if count % f == 0)
+        split = 1 < factor < count
+        if split:
+            self.do(Split(block, factor, AxisType.LOOP))
+        nest = self.nest()
+        _, access = self._packed(nest, storage)
+        loops = [r for r in nest.output_ranges if not is_expanded(r)]
+        tile = [r for r in nest.output_ranges if is_expanded(r)]
+        mine = [r for r in loops if r in access.ranges]
+        inner = mine[-1:] if split or factor == count > 1 else []
+        outside = [r for r in mine if r not in inner]
+        others = [r for r in loops if r not in mine]
+        self.do(Order(tuple(r.arg.id for r in (*outside, *others, *inner, *tile))))
+        position, access = self._packed(self.nest(), storage)
+        inside = sorted((r for r in access.ranges if r not in outside),
+                        key=lambda r: (_layout_order(r), r.arg.id))
+        self.do(Stage(position, tuple(r.arg.id for r in inside)))
+
+    @staticmethod
+    def _packed(nest: LoopNest, storage: UOp) -> tuple[int, Access]:
+        """The load from some storage that has lanes: its position among the loads."""
+        for position, load in enumerate(nest.loads):
+            access = access_of(load)
+            if access is not None and storage_of(load.src[0]) is storage and any(
+                    r.arg.axis_type is AxisType.LANE for r in access.ranges):
+                return position, access
+        raise AssertionError("the operand to pack is gone")
 
     def _reuse_loop(self, nest: LoopNest, lane: UOp, varying: list[Access]) -> UOp | None:
         """An output loop along which the operand with the lanes does not move: its loads are
@@ -199,7 +261,9 @@ class Heuristic:
         """Copies along an output loop; a loop that does not divide gets an overlapping tile."""
         count = trip_count(loop) or 1
         factor = min(factor, count)
-        for candidate in range(factor, max(factor // 2, 1), -1):
+        # An overlap costs at most one tile in `count // factor`: only short loops avoid it.
+        smallest = factor if count >= 8 * factor else max(factor // 2, 1) + 1
+        for candidate in range(factor, smallest - 1, -1):
             if count % candidate == 0:
                 self.do(Split(loop.arg.id, candidate, AxisType.UPCAST))
                 return
@@ -299,6 +363,12 @@ class Heuristic:
         if tuple(order) != nest.output_ranges:
             self.do(Order(tuple(r.arg.id for r in order)))
         self.do(Retype(chosen.arg.id, AxisType.THREAD))
+
+
+def _layout_order(loop: UOp) -> int:
+    """Place of a loop in a staged tile: blocks, then the sum, then the tile's vectors."""
+    kind = loop.arg.axis_type
+    return {AxisType.LOOP: 0, AxisType.REDUCE: 1, AxisType.UPCAST: 2}.get(kind, 3)
 
 
 def _power_below(count: int) -> int:

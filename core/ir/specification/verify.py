@@ -61,12 +61,12 @@ def verify(root: UOp, specification: Specification, after: str = "") -> None:
         VerificationError: Names the node, the rule it breaks and the pass; shows the graph.
     """
     mark = specification.mark
-    if root._verified & mark:
+    if (root._verified or 0) & mark:
         return
-    order = toposort(root, enter=lambda n: not n._verified & mark)
+    order = toposort(root, enter=lambda n: not (n._verified or 0) & mark)
     # Users first: a CALL that is wrong because of an argument is named, not the argument.
     for node in reversed(order):
-        if node._verified & mark:
+        if (node._verified or 0) & mark:
             continue
         refusal = specification.refusal(node)
         if refusal is not None:
@@ -76,4 +76,4 @@ def verify(root: UOp, specification: Specification, after: str = "") -> None:
                 f"the {specification.name}{made} is malformed: {refusal}\nnode: {node!r}\n{graph}"
             )
     for node in order:
-        node._verified |= mark
+        node._verified = (node._verified or 0) | mark
