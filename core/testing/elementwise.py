@@ -72,17 +72,11 @@ def _shift(a: Any, b: Any) -> Any:
     return b & b.dtype.type(a.dtype.itemsize * 8 - 1)
 
 
-def _quotient(a: Any, b: Any) -> Any:
-    if a.dtype.kind == "u":
-        return a // b
-    quotient, minimum = np.floor_divide(a, b), np.iinfo(a.dtype).min
-    assert not np.any((a == minimum) & (b == -1)), "this would trap"
-    return quotient + ((quotient * b != a) & ((a < 0) != (b < 0))).astype(a.dtype)
-
-
 def _divide(a: Any, b: Any) -> Any:
-    assert np.all(b != 0), "this would trap"
-    return _quotient(a, b)
+    """Truncating; 0 where b is 0; INT_MIN / -1 wraps, as numpy's floor division does."""
+    quotient = np.floor_divide(a, np.where(b == 0, a.dtype.type(1), b))
+    inexact = (quotient * b != a) & ((a < 0) != (b < 0))
+    return np.where(b == 0, a.dtype.type(0), quotient + inexact.astype(a.dtype))
 
 
 _PRIMITIVES: Final[dict[Op, Callable[..., Any]]] = {
@@ -92,7 +86,7 @@ _PRIMITIVES: Final[dict[Op, Callable[..., Any]]] = {
     Op.XOR: np.bitwise_xor, Op.WHERE: np.where, Op.MULACC: _fused,
     Op.SHL: lambda a, b: np.left_shift(a, _shift(a, b)),
     Op.SHR: lambda a, b: np.right_shift(a, _shift(a, b)),
-    Op.TRUNCDIV: _divide, Op.TRUNCMOD: lambda a, b: a - _divide(a, b) * b,
+    Op.TRUNCDIV: _divide, Op.TRUNCMOD: lambda a, b: np.where(b == 0, b, a - _divide(a, b) * b),
 }
 
 

@@ -1,4 +1,4 @@
-"""Integer division and remainder: floor from truncating, guards for what traps, powers of two.
+"""Integer division and remainder: floor from truncating, powers of two.
 
 FLOORDIV(a, b)  → a >> k, or TRUNCDIV(a, b), less one where a remainder has not b's sign
 FLOORMOD(a, b)  → a & (2^k - 1), or TRUNCMOD(a, b), plus b there
@@ -58,36 +58,6 @@ def truncated_remainder(a: UOp, b: UOp) -> UOp:
     if low > 0 or high < 0:
         return remainder
     return b.eq(0).where(remainder.const_like(0), remainder)
-
-
-def _traps(a: UOp, b: UOp) -> tuple[bool, bool]:
-    """Whether (b may be 0, a / b may overflow)."""
-    (a_low, _), (b_low, b_high) = bounds(a), bounds(b)
-    overflow = a.dtype.kind == "signed" and a_low == a.dtype.minimum and b_low <= -1 <= b_high
-    return b_low <= 0 <= b_high, overflow
-
-
-def is_guarded(a: UOp, b: UOp) -> bool:
-    """Whether a division cannot trap: by its bounds, or since b is a guard's choice of one."""
-    if b.op is Op.WHERE and b.src[1].op is Op.CONST and b.src[1].arg.bits == 1:
-        return True
-    return not any(_traps(a, b))
-
-
-def guard(op: Op, a: UOp, b: UOp) -> UOp:
-    """TRUNCDIV or TRUNCMOD(a, b) → the same by a divisor that is 1 where b traps.
-
-    INT_MIN / 1 is what INT_MIN / -1 wraps to, and every remainder by 1 is the 0 that is wanted.
-    """
-    zero, overflow = _traps(a, b)
-    bad: list[UOp] = [b.eq(0)] if zero else []
-    if overflow:
-        bad.append(a.eq(int(a.dtype.minimum)) & b.eq(-1))
-    condition = bad[0] if len(bad) == 1 else bad[0] | bad[1]
-    result = a.alu(op, condition.where(b.const_like(1), b))
-    if zero and op is Op.TRUNCDIV:
-        return bad[0].where(result.const_like(0), result)
-    return result
 
 
 def reciprocal(x: UOp) -> UOp:

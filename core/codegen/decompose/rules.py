@@ -14,7 +14,7 @@ from core.codegen.decompose.small_floats import SMALL_FLOATS
 from core.codegen.decompose.threefry import decompose_threefry
 from core.codegen.decompose.trigonometric import decompose_cos, decompose_sin
 from core.ir import Op, Pattern, Rule, RuleSet, UOp, dtypes, node, var
-from core.ir.pattern import INTEGERS, MACHINE_INTEGERS
+from core.ir.pattern import INTEGERS
 
 Replacement = Callable[..., "UOp | None"]
 _ANALYSED: Final = (dtypes.float32, dtypes.float64)
@@ -65,20 +65,6 @@ def _widen_lacking(ops: frozenset[Op]) -> Rule:
     )
 
 
-def _guard(op: Op) -> Rule:
-    """A row that makes a division by anything safe."""
-
-    def replacement(a: UOp, b: UOp) -> UOp:
-        return division.guard(op, a, b)
-
-    return Rule(
-        f"{op.name.lower()}-guard", _pattern(op, replacement), replacement,
-        kinds=MACHINE_INTEGERS,
-        when=lambda a, b, context: op in context.ops and not division.is_guarded(a, b),
-        note="machines trap on x / 0 and INT_MIN / -1",
-    )
-
-
 RULES: Final = RuleSet(
     _widen(frozenset({Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN, Op.COS, Op.POW})),
     _widen_lacking(frozenset({Op.MAX, Op.TRUNC})),
@@ -95,8 +81,6 @@ RULES: Final = RuleSet(
     _lacking(Op.FLOORDIV, division.floor_quotient),
     _lacking(Op.FLOORMOD, division.floor_remainder),
     _lacking(Op.TRUNCMOD, division.truncated_remainder),
-    _guard(Op.TRUNCDIV),
-    _guard(Op.TRUNCMOD),
     _lacking(Op.RECIPROCAL, division.reciprocal),
     _lacking(Op.NEG, selection.negate),
     _lacking(Op.MAX, selection.larger),

@@ -178,9 +178,13 @@ def _sine_part(math: Arithmetic, y: UOp, low: UOp, square: UOp) -> UOp:
     return y + math.multiply_add(cubic, y, low)
 
 
-def _cosine_part(math: Arithmetic, square: UOp) -> UOp:
-    """cos(y + low) → 1 + y^2 (-1/2 + y^2 C(y^2)); y low is below a third of the last digit."""
-    return math.polynomial(square, (1.0, -0.5, *math.coefficients.cos))
+def _cosine_part(math: Arithmetic, y: UOp, low: UOp, square: UOp) -> UOp:
+    """cos(y + low) → w + (((1 - w) - y^2/2) + (y^4 C(y^2) - y low)), w = 1 - y^2/2 rounded."""
+    half = square * 0.5
+    rounded = 1.0 - half
+    tail = math.polynomial(square, math.coefficients.cos) * (square * square)
+    tail = math.multiply_add(y, -low, tail)
+    return rounded + (((1.0 - rounded) - half) + tail)
 
 
 def _periodic(x: UOp, quarter: int, context: Context) -> UOp:
@@ -192,7 +196,7 @@ def _periodic(x: UOp, quarter: int, context: Context) -> UOp:
     reduced = _reduce_small(math, absolute) if small else _reduce_any(math, absolute, context)
     square = reduced.high * reduced.high
     sine = _sine_part(math, reduced.high, reduced.low, square)
-    cosine = _cosine_part(math, square)
+    cosine = _cosine_part(math, reduced.high, reduced.low, square)
     turns = reduced.quadrant + quarter
     odd = (turns & 1).ne(0)
     sign = (turns << (form.width - 2)) & form.sign_bit
