@@ -41,8 +41,9 @@ def _fused(a: Any, b: Any, c: Any) -> Any:
     if a.dtype == np.float64:
         (a1, a2), (b1, b2), high = _halves(a), _halves(b), a * b
         total, error = _two_sum(high, c)
-        result = total + (error + (((a1 * b1 - high) + a1 * b2 + a2 * b1) + a2 * b2))
-        return np.where(np.isfinite(result), result, high + c)
+        error = error + (((a1 * b1 - high) + a1 * b2 + a2 * b1) + a2 * b2)
+        # Adding an error of 0 would lose the sign of -0, an infinite one the result.
+        return np.where(np.isfinite(error) & (error != 0), total + error, high + c)
     total, error = _two_sum(a.astype(np.float64) * b, c.astype(np.float64))
     bits = np.asarray(total).view(np.int64)
     inexact = (error != 0) & np.isfinite(total) & (bits & 1 == 0)

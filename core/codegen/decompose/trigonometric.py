@@ -2,6 +2,7 @@
 
     |x| < pi/4          : y = |x|
     |x| provably < 100  : y = |x| - n pi/2 in three parts (Cody and Waite)
+    float64 is fast     : see trigonometric_wide
     else                : |x| * 2/pi = quadrant + fraction (Payne and Hanek), y = |fraction| pi/2
     SIN(x) → sin y or cos y by the quadrant, its sign put in by an exclusive or
 
@@ -21,6 +22,7 @@ from typing import Final
 from core.codegen.decompose.arithmetic import Arithmetic, Context, arithmetic
 from core.codegen.decompose.coefficients import TWO_OVER_PI, TWO_OVER_PI_BITS
 from core.codegen.decompose.magnitude import largest_magnitude
+from core.codegen.decompose.trigonometric_wide import is_fast, periodic_in_float64
 from core.codegen.decompose.wide_multiply import multiply_high
 from core.ir import UOp
 
@@ -193,11 +195,13 @@ def _periodic(x: UOp, quarter: int, context: Context) -> UOp:
     form = math.format
     absolute = math.from_bits(math.absolute_bits(x))
     small = largest_magnitude(x) < _SMALL
+    if not small and is_fast(x, context):
+        return periodic_in_float64(x, quarter, context)
     reduced = _reduce_small(math, absolute) if small else _reduce_any(math, absolute, context)
     square = reduced.high * reduced.high
     sine = _sine_part(math, reduced.high, reduced.low, square)
     cosine = _cosine_part(math, reduced.high, reduced.low, square)
-    turns = reduced.quadrant + quarter
+    turns = reduced.quadrant + quarter if quarter else reduced.quadrant
     odd = (turns & 1).ne(0)
     sign = (turns << (form.width - 2)) & form.sign_bit
     # The cosine does not see the sign of y.
