@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from core.foundation.errors import CompileError
-from core.ir import ELEMENTWISE, AddressSpace, AxisType, Op, UOp, dtypes
+from core.ir import AddressSpace, AxisType, Op, UOp, dtypes
 from core.render import llvm_memory as memory
-from core.render.llvm_arithmetic import cast, elementwise, horizontal
+from core.render.llvm_arithmetic import PRINTED, cast, elementwise, horizontal
 from core.render.llvm_text import (
     FunctionText,
     constant_text,
@@ -115,7 +115,7 @@ class _ProgramWriter:
         for item in self.items:
             if item.op in _SILENT:
                 continue
-            if item.op in ELEMENTWISE:
+            if item.op in PRINTED:
                 self._define(item, elementwise(self.function, item, self.operand))
                 continue
             writer = self.write_item.get(item.op)
@@ -133,7 +133,7 @@ class _ProgramWriter:
                     self.stacks.add(node)
             if item.op is Op.STORE:
                 count, mixed = lanes(item.src[0]), item.src[1:2]
-            elif item.op in ELEMENTWISE or item.op is Op.CUSTOMI:
+            elif item.op in PRINTED or item.op is Op.CUSTOMI:
                 count, mixed = lanes(item), item.src
             else:
                 continue
@@ -289,6 +289,12 @@ class _ProgramWriter:
             self._base(node.src[0]), memory_type(node.dtype), self.typed(first))
         self.places[node] = memory.Place((pointer,), node.dtype, lanes(node))
 
+    def _place(self, source: UOp) -> memory.Place:
+        node = _plain(source)
+        if _is_storage(node):  # all of a small array, as one vector
+            return memory.Place((self._base(node),), node.dtype, lanes(node))
+        return self.places[node]
+
     def _gate(self, sources: Sequence[UOp]) -> memory.Gate | None:
         if not sources:
             return None
@@ -296,11 +302,11 @@ class _ProgramWriter:
         return memory.Gate(self.operand(sources[0], count), count)
 
     def _load(self, node: UOp) -> None:
-        place = self.places[_plain(node.src[0])]
+        place = self._place(node.src[0])
         self._define(node, memory.load(self.function, place, self._gate(node.src[1:])))
 
     def _store(self, node: UOp) -> None:
-        place = self.places[_plain(node.src[0])]
+        place = self._place(node.src[0])
         value = self.operand(node.src[1], place.lanes)
         memory.store(self.function, place, value, self._gate(node.src[2:]), node.arg)
 
@@ -341,9 +347,9 @@ class _ProgramWriter:
             f"bitcast {kind} {value} to {target}"))
 
     def _custom(self, node: UOp) -> None:
-        """Text of a kernel's author: {0}, {1} stand for the sources with their types."""
+        """Text of a kernel's author, an instruction: {0}, {1} stand for the sources."""
         count = lanes(node)
-        sources = [self.typed(s, count or lanes(s)) for s in node.src]
+        sources = [self.operand(s, count or lanes(s)) for s in node.src]
         template = node.arg.text if node.op is Op.CUSTOMI else node.arg
         text = str(template).format(*sources)
         if node.op is Op.CUSTOMI:

@@ -19,10 +19,11 @@ from core.render.llvm_text import (
     vector,
 )
 
-_OPERATIONS: Final = frozenset({
+#: Every elementwise op that has a form here.
+PRINTED: Final = frozenset({
     Op.CAST, Op.RECIPROCAL, Op.TRUNC, Op.NEG, Op.SQRT, Op.ADD, Op.SUB, Op.MUL, Op.FDIV,
     Op.TRUNCDIV, Op.TRUNCMOD, Op.MAX, Op.CMPLT, Op.CMPNE, Op.CMPEQ, Op.AND, Op.OR, Op.XOR, Op.SHL,
-    Op.SHR, Op.WHERE,
+    Op.SHR, Op.WHERE, Op.MULACC,
 })
 
 
@@ -36,7 +37,7 @@ def code_for_op(*, fma: bool = True, rounding: bool = True) -> frozenset[Op]:
             without one TRUNC is a library call.
     """
     lacking = {Op.MULACC: fma, Op.TRUNC: rounding}
-    return (_OPERATIONS | {Op.MULACC}) - {op for op, has in lacking.items() if not has}
+    return PRINTED - {op for op, has in lacking.items() if not has}
 
 
 # Operation → instruction for (integer, float, bool).
@@ -150,7 +151,7 @@ def elementwise(
 
     Args:
         function: Where to write.
-        node: One of the ops of `code_for_op`.
+        node: One of the ops of `PRINTED`.
         operand: Text of a source's value in a number of lanes.
     """
     op, count, dtype = node.op, lanes(node), node.dtype
