@@ -5,7 +5,7 @@
 float32 functions of one argument are evaluated at every `step`-th bit pattern (`--step 1`:
 exhaustive, an hour), POW and float64 at random bit patterns and where results are ordinary
 numbers. The reference is the longest float of numpy. Errors are units in the last place; `nodes`
-counts operations without constants and leaves, with and without a fused multiply-add.
+counts operations without constants and leaves. Three kinds of target get different graphs.
 """
 
 from __future__ import annotations
@@ -18,13 +18,18 @@ from typing import Any
 import numpy as np
 
 from core.ir import Op, UOp, dtypes, toposort
-from core.testing.elementwise import NUMPY, evaluate, lower, units
+from core.testing.elementwise import NUMPY, evaluate, lower, target_with, units
 
 UNARY: dict[Op, Callable[[Any], Any]] = {
     Op.EXP: np.exp, Op.EXP2: np.exp2, Op.LOG: np.log, Op.LOG2: np.log2, Op.SIN: np.sin,
     Op.COS: np.cos,
 }
 BOUNDS = {dtypes.float32: 2, dtypes.float64: 8}
+TARGETS = {
+    "processor": target_with(fma=True),
+    "GPU": target_with(fma=True, global_limit=(1, 1, 1)),
+    "without fused multiply-add": target_with(fma=False),
+}
 BLOCK = 1 << 18
 SAMPLES = 1 << 20
 
@@ -52,19 +57,19 @@ def power_blocks(dtype: Any, rng: np.random.Generator) -> Iterator[tuple[Any, An
         x, y = (rng.integers(0, top, BLOCK, unsigned).view(dtype) for _ in range(2))
         yield x, y
         for base in (rng.uniform(0.5, 2, BLOCK), rng.lognormal(0, 20, BLOCK)):
-            x = base.astype(dtype)
             with np.errstate(all="ignore"):
+                x = base.astype(dtype)
                 y = rng.uniform(-most, most, BLOCK) / np.log2(x.astype(np.float64))
             yield x, y.astype(dtype)
 
 
 def measure(op: Op, dtype: Any, blocks: Callable[[], Iterator[Any]], exact: Any) -> None:
-    """Print one row: node counts, worst errors and where, with and without fused multiply-add."""
+    """Print one row: node counts, worst errors and where, on each kind of target."""
     row = [f"{op.name:5} {dtype.name}"]
     count, before = 0, time.perf_counter()
-    for fma in (True, False):
+    for target in TARGETS.values():
         leaves = [UOp.param(k, dtype, (BLOCK,)) for k in range(2 if op is Op.POW else 1)]
-        graph = lower(UOp(op, tuple(leaves)), fma=fma)
+        graph = lower(UOp(op, tuple(leaves)), target=target)
         nodes = sum(n.op not in (Op.CONST, Op.PARAM, Op.STACK) for n in toposort(graph))
         worst, place = -1.0, ""
         for block in blocks():
@@ -76,9 +81,9 @@ def measure(op: Op, dtype: Any, blocks: Callable[[], Iterator[Any]], exact: Any)
             count += len(got)
             if errors[at] > worst:
                 worst, place = float(errors[at]), ", ".join(str(x[at]) for x in inputs)
-        row.append(f"{nodes:4} nodes {worst:6.3f} at {place:40}")
+        row.append(f"{nodes:4} nodes {worst:6.3f} at {place:25.25}")
     seconds = time.perf_counter() - before
-    print(" | ".join(row), f"| {count // 2} arguments, {seconds:.0f} s", flush=True)
+    print(" | ".join(row), f"| {count // len(TARGETS)} arguments, {seconds:.0f} s", flush=True)
 
 
 def main() -> None:
@@ -87,7 +92,7 @@ def main() -> None:
     parser.add_argument("--step", type=int, default=97)
     parser.add_argument("--functions", default=",".join(op.name for op in (*UNARY, Op.POW)))
     options = parser.parse_args()
-    print("function | fused | not fused")
+    print(" | ".join(("function", *TARGETS)))
     for name in options.functions.split(","):
         op = Op[name]
         for dtype in BOUNDS:
