@@ -452,7 +452,8 @@ def test_lanes_custom_text_conditions_and_stream():
     output = output[base:base + 16]
     a = UOp.param(0, dtypes.float32, (16,))
     values = UOp.stack(*(UOp.const(float(k), dtypes.float32) for k in range(8)))
-    twice = UOp(Op.CUSTOMI, (values, values), CustomText("fadd <8 x float> {0}, {1}", dtypes.float32))
+    text = CustomText("fadd <8 x float> {0}, {1}", dtypes.float32)
+    twice = UOp(Op.CUSTOMI, (values, values), text)
     lane = twice.index(number(3))
     stream = UOp(Op.STORE, (vector(a, number(0), 8), twice), "stream")
     items = [*linearize(UOp.sink(stream, lane)).src]

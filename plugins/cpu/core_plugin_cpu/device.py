@@ -6,7 +6,7 @@ import ctypes
 import struct
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
 
 from core.ir import Op, UOp
 from core.plugin import (
@@ -130,7 +130,7 @@ class HostProgram(Program):
         return perf_counter() - start if wait else None
 
 
-def _slot(value: float) -> bytes:
+def _slot(value: Any) -> bytes:
     """The 8 bytes of a scalar argument: a double, or an integer modulo 2^64."""
     if isinstance(value, float):
         return struct.pack("d", value)

@@ -85,6 +85,8 @@ class HostAllocator(Allocator):
 
     def free(self, block: HostBlock) -> None:
         """Keep the block for reuse; sizes not asked for longest go first when there are many."""
+        if block.size > self._limit:
+            return
         with self._lock:
             self._kept.setdefault(block.size, []).append(block)
             self._kept.move_to_end(block.size)
