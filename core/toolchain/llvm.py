@@ -1,8 +1,9 @@
 """LLVM IR text → object code: the pass SROA and code generation, nothing else.
 
 The renderers write explicit vectors and leave nothing to vectorise, hoist or combine, so the
-pipeline of passes is as short as it can be: SROA turns private arrays into registers. Measured,
-`benchmarks/cpu_codegen.py`: a larger pipeline takes longer and gains no speed.
+pipeline of passes is as short as it can be: SROA turns private arrays into registers. A matmul
+compiled with the O2 pipeline takes twice as long to compile and runs 0 to 7 % faster, within the
+spread of the measurements.
 """
 
 from __future__ import annotations
