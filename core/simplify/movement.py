@@ -57,7 +57,13 @@ def _scalar_operands(found: UOp) -> UOp | None:
     return found.replace(src=src)
 
 
+_STORAGE: Final = frozenset({Op.PARAM, Op.BUFFER, Op.AFTER})
+
+
 def _is_trivial(found: UOp, x: UOp) -> bool:
+    """A SHRINK to all of some storage stays: it is the place of a vector."""
+    if found.op is Op.SHRINK and x.op in _STORAGE:
+        return False
     return same_shape(found.shape, x.shape)
 
 
