@@ -1,8 +1,13 @@
 """Algebra on UOps: named rules by topic; the contract of numbers is theirs to keep."""
 
 from core.simplify.prove import prove
-from core.simplify.rule_sets import RULES, simplify
+from core.simplify.ranges import FACTOR_OUT_OF_SUM, UNIT_RANGES, drop_unit_ranges, shrink_ranges
+from core.simplify.rule_sets import INDEX_RULES, RULES, simplify, simplify_valid
 
+# The scheduler's name for it: rows that need weak integers look at dtypes themselves.
 simplify_index = simplify
 
-__all__ = ["RULES", "prove", "simplify", "simplify_index"]
+__all__ = [
+    "FACTOR_OUT_OF_SUM", "INDEX_RULES", "RULES", "UNIT_RANGES", "drop_unit_ranges", "prove",
+    "shrink_ranges", "simplify", "simplify_index", "simplify_valid",
+]

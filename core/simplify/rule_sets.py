@@ -1,38 +1,60 @@
-"""The sums of rules that passes use."""
+"""The sums of rules that passes use, and `simplify`."""
 
 from __future__ import annotations
 
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from core.ir import RuleSet, UOp, rewrite
+from core.ir import Op, Rule, RuleSet, UOp, node, rewrite, var
+from core.ir.pattern import WEAK
 from core.simplify import (
-    arithmetic,
+    add_multiply,
+    bitwise,
+    cast,
     compare,
     constant_folding,
     divide_modulo,
     movement,
+    ranges,
     select,
     sums,
 )
+from core.simplify.validity import simplify_valid as _simplify_valid
 
-#: Everything; rows that need integers that never wrap say so themselves.
-RULES: Final = RuleSet(
-    constant_folding.RULES, arithmetic.RULES, sums.RULES, divide_modulo.RULES, compare.RULES,
-    select.RULES, movement.RULES,
+# Gates first: an operand that may be Invalid is out of the way before its value is dropped.
+_ALL: Final = RuleSet(
+    constant_folding.RULES, select.INVALID_RULES, add_multiply.RULES, sums.RULES,
+    divide_modulo.RULES, compare.RULES, bitwise.RULES, select.RULES, cast.RULES, movement.RULES,
+    ranges.RULES,
 )
+#: Valid at every stage, of machine integers and floats too.
+RULES: Final = RuleSet(rule for rule in _ALL if not rule.unbounded)
 
-_known: WeakKeyDictionary[UOp, bool] = WeakKeyDictionary()
+
+def simplify_valid(index: UOp) -> UOp:
+    """A gated index simplified by what its gate says; see `core.simplify.validity`."""
+    return _simplify_valid(index, lambda value: rewrite(value, _ALL))
+
+
+#: RULES, and those that hold only for integers that never wrap.
+INDEX_RULES: Final = RuleSet(_ALL, (
+    Rule("gated-index", node(Op.WHERE, var("g"), var("x"), node(Op.CONST), name="found"),
+         lambda found: simplify_valid(found), kinds=WEAK, unbounded=True),
+))
+
+_known: WeakKeyDictionary[UOp, UOp | None] = WeakKeyDictionary()
 
 
 def simplify(root: UOp) -> UOp:
-    """`root` with every rule applied to a fixed point.
+    """`root` with INDEX_RULES applied to a fixed point.
 
-    Nodes found simple before are remembered (weakly), so that simplifying a graph again costs
-    one look at its root.
+    Results are remembered by root, weakly: a result never holds the graph it was made from, so
+    nothing is kept alive. Simplifying a graph again costs one look.
     """
     if root in _known:
-        return root
-    result = rewrite(root, RULES)
-    _known[result] = True
+        return _known[root] or root
+    result = rewrite(root, INDEX_RULES)
+    _known[result] = None
+    if result is not root:
+        _known[root] = result
     return result
