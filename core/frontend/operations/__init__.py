@@ -1,0 +1,5 @@
+"""The operations of a tensor, one module per family; each extends the family before it.
+
+base → creation → arithmetic → functions → movement → reduction → matmul → indexing → assignment →
+convolution → random → normalization → loss → Tensor
+"""

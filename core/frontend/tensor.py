@@ -1,0 +1,287 @@
+"""`Tensor`: a name for a value of the graph, computed when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+from core.foundation.errors import CoreError, DTypeError, ShapeError
+from core.frontend import realization
+from core.frontend.base import TensorBase, moved, named_tensors, place_text
+from core.frontend.broadcasting import broadcast, show
+from core.frontend.gradient import compute_gradient
+from core.frontend.host_data import NOT_IN_NUMPY, to_nested, to_numpy
+from core.frontend.operators import Operators
+from core.ir import DType, Op, UOp
+
+
+class Tensor(Operators):
+    """A multi-dimensional array whose value is computed when it is read.
+
+    Operations build a graph and return at once; `numpy()`, `tolist()`, `item()`, printing and
+    `realize()` compute. Assignment makes the name stand for a new value: whatever was computed
+    from the tensor before keeps the old one.
+
+        x = Tensor([[1.0, 2.0], [3.0, 4.0]])
+        y = (x @ x.T).sum()
+        y.backward()
+        print(x.grad)
+    """
+
+    __slots__ = ()
+
+    # -- computing --------------------------------------------------------------------------
+
+    def realize(self, *others: TensorBase) -> Self:
+        """Compute this tensor, and others with it; the graph behind them is let go.
+
+        Raises:
+            CoreError: It cannot be computed; the message names the line that made the tensor.
+        """
+        tensors = (self, *others)
+        try:
+            storages = realization.realize([t.uop for t in tensors])
+        except CoreError as error:
+            _name_line(error, self)
+            raise
+        for tensor, storage in zip(tensors, storages, strict=True):
+            tensor.uop = storage
+            named_tensors[id(tensor)] = tensor
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as its values."""
+        stored = self if self.dtype not in NOT_IN_NUMPY else self.float()
+        return _restored, (bytes(stored.data()), stored.dtype, self.dtype, self.shape,
+                           self.requires_grad)
+
+    def __copy__(self) -> Self:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copied = self.clone()
+        copied.requires_grad = self.requires_grad
+        named_tensors[id(copied)] = copied
+        return copied
+
+    def contiguous(self) -> Self:
+        """This value in storage of its own, row-major."""
+        return self if realization.is_storage(self.uop) else self._of(self.uop.contiguous())
+
+    def contiguous_backward(self) -> Self:
+        """This value, whose gradient will be made contiguous."""
+        return self._of(UOp(Op.CONTIGUOUS_BACKWARD, (self.uop,)))
+
+    def clone(self) -> Self:
+        """A tensor of its own with this value."""
+        return self._of(self.uop)
+
+    def to(self, device: str | None) -> Self:
+        """This value on another device; the default device if None.
+
+        Raises:
+            DeviceError: There is no such device.
+        """
+        uop = moved(self.uop, device or realization.default_device())
+        return self if uop is self.uop else self._of(uop)
+
+    def to_(self, device: str | None) -> Self:
+        """Move this tensor itself to another device."""
+        self.uop = moved(self.uop, device or realization.default_device())
+        return self
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def data(self) -> memoryview:
+        """The elements as bytes, row-major; a copy."""
+        self._compute()
+        return realization.read(self.uop)
+
+    def numpy(self) -> Any:
+        """The elements as a numpy array of its own.
+
+        Raises:
+            TypeError: numpy lacks the dtype (bfloat16, fp8): convert first, with .float().
+        """
+        if self.dtype in NOT_IN_NUMPY:
+            raise DTypeError(f"numpy has no {self.dtype.name}",
+                             cure="convert first: tensor.float().numpy()")
+        return to_numpy(self.data(), self.dtype, self.shape)
+
+    def tolist(self) -> Any:
+        """The elements as Python numbers in nested lists; one number for a scalar."""
+        readable = self.float() if self.dtype in NOT_IN_NUMPY else self
+        return to_nested(readable.data(), readable.dtype, self.shape)
+
+    def item(self) -> Any:
+        """The only element as a Python number.
+
+        Raises:
+            ShapeError: There are several, or none.
+        """
+        if self.numel() != 1:
+            raise ShapeError(f"item() of a tensor of shape {show(self.shape)}: it needs exactly "
+                             "one element", cure="use tolist() or numpy()")
+        return self.reshape(()).tolist()
+
+    def _compute(self) -> None:
+        if realization.running.trace is None:
+            self.realize()
+
+    def __bool__(self) -> bool:
+        if self.numel() != 1:
+            raise ShapeError(f"the truth of a tensor of shape {show(self.shape)} is ambiguous",
+                             cure="use .any() or .all()")
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.is_float or self.ndim:
+            raise DTypeError(f"a {self.dtype.name} tensor of shape {show(self.shape)} is no index")
+        return int(self.item())
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise DTypeError("a scalar tensor has no length")
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[Self]:
+        if not self.ndim:
+            raise DTypeError("a scalar tensor has no elements to go through")
+        return (self[k] for k in range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """For numpy.asarray."""
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    __array_ufunc__ = None  # numpy_array + tensor asks the tensor
+
+    def __repr__(self) -> str:
+        """Values with dtype and device as numpy shows them; never raises."""
+        try:
+            if realization.running.trace is None:
+                return self._shown_values()
+        except Exception:  # noqa: BLE001 - repr is what a debugger calls: it must answer
+            pass
+        return f"Tensor({self._description()}, not computed)"
+
+    def _shown_values(self) -> str:
+        readable = self.float() if self.dtype.is_float and self.dtype.bits <= 16 else self
+        text = _array_text(readable.numpy())
+        return f"Tensor({text}, dtype={self.dtype.name}, device={self.device})"
+
+    def _description(self) -> str:
+        try:
+            device = self.device
+        except Exception:  # noqa: BLE001 - as above
+            device = "unknown"
+        return f"shape={show(self.shape)}, dtype={self.dtype.name}, device={device}"
+
+    # -- gradients --------------------------------------------------------------------------
+
+    def detach(self) -> Self:
+        """This value; no gradient passes."""
+        return self._of(UOp(Op.DETACH, (self.uop,)))
+
+    def gradient(
+        self, *targets: Self, gradient: Any = None, materialize_grads: bool = False
+    ) -> list[Self]:
+        """Gradients of this tensor with respect to others, as tensors.
+
+        Args:
+            targets: With respect to what.
+            gradient: Gradient of this tensor itself, of its shape; 1 for a scalar.
+            materialize_grads: Zeros for a target that this tensor does not depend on.
+
+        Raises:
+            ShapeError: This tensor is no scalar, and no gradient is given.
+            DTypeError: This tensor or a target is not a float.
+            ValueError: This tensor does not depend on a target.
+        """
+        for target in targets:
+            _needs_float(target, "the gradient with respect to")
+        found = compute_gradient(self.uop, self._own_gradient(gradient), [t.uop for t in targets])
+        result = []
+        for k, target in enumerate(targets):
+            g = found.get(target.uop)
+            if g is None and not materialize_grads:
+                raise ValueError(f"the tensor does not depend on target {k} of shape "
+                                 f"{show(target.shape)}; materialize_grads=True gives zeros")
+            zeros = target.uop.const_like(0)
+            result.append(self._of(broadcast(zeros if g is None else g, target.shape)))
+        return result
+
+    def backward(self, gradient: Any = None) -> Self:
+        """Add the gradient of this tensor to `.grad` of every leaf that it depends on.
+
+        Leaves are tensors that hold data or were created, not computed; those with
+        requires_grad=False are left out.
+
+        Raises:
+            ShapeError: This tensor is no scalar, and no gradient is given.
+            DTypeError: This tensor is not a float.
+        """
+        leaves = [t for t in list(named_tensors.values())
+                  if t.uop.dtype.is_float and t.requires_grad is not False]
+        found = compute_gradient(self.uop, self._own_gradient(gradient), [t.uop for t in leaves])
+        for leaf in leaves:
+            g = found.get(leaf.uop)
+            if g is not None and leaf is not self:
+                new = self._of(broadcast(g, leaf.shape))
+                leaf.grad = new if leaf.grad is None else leaf.grad.add(new)  # type: ignore[attr-defined]
+        return self
+
+    def _own_gradient(self, gradient: Any) -> UOp:
+        _needs_float(self, "the gradient of")
+        if gradient is not None:
+            given = self._tensor(gradient)
+            if given.shape != self.shape:
+                raise ShapeError(f"the gradient of a tensor of shape {show(self.shape)} has shape "
+                                 f"{show(given.shape)}")
+            return given.uop.cast(self.dtype)
+        if self.numel() != 1:
+            raise ShapeError(f"the gradient of a tensor of shape {show(self.shape)} needs "
+                             "gradient=", cure="reduce it first: tensor.sum()")
+        return broadcast(self.uop.const_like(1), self.shape)
+
+
+def _restored(
+    data: bytes, stored: DType, dtype: DType, shape: tuple[int, ...], requires_grad: bool | None
+) -> Tensor:
+    """A tensor of the values that `__reduce__` wrote."""
+    uop = realization.storage_from_host(data, stored, shape, realization.default_device())
+    return Tensor(uop.cast(dtype), requires_grad=requires_grad)
+
+
+def _needs_float(tensor: TensorBase, what: str) -> None:
+    if not tensor.dtype.is_float:
+        raise DTypeError(f"{what} a {tensor.dtype.name} tensor: only floats can be differentiated",
+                         cure="cast it to a float dtype before computing with it")
+
+
+def _name_line(error: CoreError, tensor: TensorBase) -> None:
+    """Say in an error where the tensor that could not be computed was made."""
+    place = place_text(tensor._made)
+    if place and place not in error.message:
+        error.message += f" (the tensor was made at {place})"
+
+
+def _array_text(array: Any) -> str:
+    text = repr(array)
+    inner = text[text.index("(") + 1:text.rindex(")")]
+    for mark in (", dtype=", ",\n      dtype=", ", shape="):
+        cut = inner.rfind(mark)
+        if cut >= 0:
+            inner = inner[:cut]
+    return inner.replace("\n", "\n ")
+
+
