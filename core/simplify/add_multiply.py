@@ -30,7 +30,8 @@ def _by_power_of_two(x: UOp, c: UOp) -> UOp | None:
         return None
     inverse = 1 / c.value
     lowest = _SMALLEST_NORMAL.get(c.dtype.exponent_bits, -1022)
-    normal = math.frexp(inverse)[1] - 1 >= lowest and round_to_float(inverse, c.dtype) == inverse
+    normal = (math.isfinite(inverse) and math.frexp(inverse)[1] - 1 >= lowest
+              and round_to_float(inverse, c.dtype) == inverse)
     return x * inverse if normal else None
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.ir import ELEMENTWISE, Op, Rule, UOp, dimensions, same_shape, var
+from core.ir import ELEMENTWISE, Op, Rule, UOp, bounds, dimensions, same_shape, var
 from core.ir.pattern import Pattern, node
+from core.simplify.facts import is_definite
 
 _X: Final = var("x")
+_INDEX: Final = frozenset({Op.INDEX})
 _MOVES: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP, Op.EXPAND})
 
 
@@ -26,6 +28,42 @@ def _shrink_twice(found: UOp, x: UOp) -> UOp | None:
         return None
     offset = [a + b for a, b in zip(outer, inner, strict=True)]
     return UOp(Op.SHRINK, (x, UOp.dims(offset), found.src[2]))
+
+
+def _index_of_stack(found: UOp) -> UOp | None:
+    """STACK(a, b)[1, i...] → b[i...]; a negative number counts from the end."""
+    stack, first, *rest = found.src
+    if first.is_invalid or not -len(stack.src) <= first.value < len(stack.src):
+        return None
+    return stack.src[first.value].index(*rest)
+
+
+def _index_twice(found: UOp, x: UOp) -> UOp | None:
+    """x[i][j] → x[i, j] of rank 0 indices."""
+    inner, outer = found.src[0].src[1:], found.src[1:]
+    return None if any(s.shape for s in (*inner, *outer)) else x.index(*inner, *outer)
+
+
+def _index_of_expand(found: UOp, x: UOp) -> UOp | None:
+    """A value repeated along axes, at rank 0 indices that are in bounds."""
+    dims, (_, *at) = dimensions(found.src[0].src[1]), found.src
+    count = min(len(at), len(dims))
+    for i, n in zip(at[:count], dims, strict=False):
+        low, high = bounds(i)
+        if i.shape or not isinstance(n, int) or low < -n or high >= n or not is_definite(i):
+            return None
+    return x.expand(dims[count:]).index(*at[count:]) if not any(i.shape for i in at) else None
+
+
+def _shrink_of_pad(found: UOp, x: UOp) -> UOp | None:
+    """A box that holds nothing of the padding."""
+    at, inner = dimensions(found.src[1]), dimensions(found.src[0].src[1])
+    if not all(isinstance(n, int) for n in (*at, *inner, *x.shape, *found.shape)):
+        return None
+    offset = [a - b for a, b in zip(at, inner, strict=True)]
+    inside = all(0 <= o and o + n <= m
+                 for o, n, m in zip(offset, found.shape, x.shape, strict=True))
+    return x.shrink(offset, found.shape) if inside else None
 
 
 def _constant(value: UOp) -> UOp | None:
@@ -80,6 +118,24 @@ RULES: Final = (
          _expand_twice),
     Rule("shrink-twice", node(Op.SHRINK, node(Op.SHRINK, _X, rest=True), name="found", rest=True),
          _shrink_twice),
+    Rule("flip-twice", node(Op.FLIP, node(Op.FLIP, _X), name="found"),
+         lambda found, x: x.flip([a != b for a, b in zip(found.arg, found.src[0].arg,
+                                                         strict=True)])),
+    Rule("flip-nothing", node(Op.FLIP, _X, name="found"), lambda found, x: x,
+         when=lambda found: not any(found.arg)),
+    Rule("shrink-of-pad", node(Op.SHRINK, node(Op.PAD, _X, rest=True), name="found", rest=True),
+         _shrink_of_pad),
+    Rule("index-of-stack", Pattern(ops=_INDEX, name="found", rest=True,
+                                   src=(node(Op.STACK, any_sources=True), node(Op.CONST))),
+         _index_of_stack),
+    Rule("index-twice", node(Op.INDEX, node(Op.INDEX, _X, rest=True), name="found", rest=True),
+         _index_twice),
+    Rule("index-of-expand", node(Op.INDEX, node(Op.EXPAND, _X, rest=True), name="found",
+                                 rest=True), _index_of_expand),
+    Rule("load-of-nothing", node(Op.LOAD, node(Op.INDEX, _X, node(Op.CONST, name="c")),
+                                 name="found"), lambda found: found.const_like(0),
+         when=lambda found, c: c.is_invalid and not found.shape,
+         note="a gated-off load gives 0"),
     Rule("move-constant", Pattern(ops=_MOVES, name="found"), _moved_constant),
     Rule("constant-operands", Pattern(ops=ELEMENTWISE, name="found"), _scalar_operands),
 )

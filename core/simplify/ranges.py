@@ -25,7 +25,7 @@ from core.ir import (
     var,
 )
 from core.ir.pattern import FLOATS, INTEGERS, Pattern, node
-from core.simplify.facts import is_definite
+from core.simplify.facts import is_definite, is_gated
 from core.simplify.select import conjuncts, join
 from core.simplify.sums import terms_of
 
@@ -38,6 +38,8 @@ def _independent(found: UOp) -> UOp | None:
     """Σ_r x → x * bound(r); max_r x → x: for x that does not depend on r."""
     value, ranges = found.src[0], found.src[1:]
     if not ranges or found.arg.axes or found.arg.op is Op.MUL or not is_definite(value):
+        return None
+    if any(r.op is not Op.RANGE for r in ranges):
         return None
     used = open_ranges(value)
     free = [r for r in ranges if r not in used]
@@ -100,7 +102,8 @@ def _one_point(found: UOp, g: UOp, x: UOp, y: UOp) -> UOp | None:
         if solved is None:
             continue
         r, e = solved
-        if r not in open_ranges(x) and r in open_ranges(found):
+        closes_it = any(n.op in _CLOSERS and r in n.src[1:] for n in toposort(x, g))
+        if closes_it or (found.arg.op is Op.MAX and found.dtype.kind == "weak_int"):
             return None
         at = {r: e}
         others = [substitute(c, at) for c in clauses[:position] + clauses[position + 1:]]
@@ -112,6 +115,9 @@ def _one_point(found: UOp, g: UOp, x: UOp, y: UOp) -> UOp | None:
             return _rest(found, inner, [s for s in ranges if s is not r])
         return gate.where(value, value.const_like(_neutral(found.arg.op, found.dtype)))
     return None
+
+
+_CLOSERS: Final = frozenset({Op.REDUCE, Op.STAGE, Op.END})
 
 
 def _neutral(op: Op, dtype: Any) -> Any:
@@ -139,8 +145,13 @@ def _without_constants(found: UOp) -> UOp | None:
     kept = tuple(r for r in ranges if r.op is Op.RANGE)
     if len(kept) == len(ranges):
         return None
-    axes = found.op is Op.REDUCE and found.arg.axes
-    return found.replace(src=(value, *kept)) if kept or axes else value
+    if kept or (found.op is Op.REDUCE and found.arg.axes):
+        return found.replace(src=(value, *kept))
+    if found.op is Op.END or is_definite(value):
+        return value
+    neutral = value.const_like(_neutral(found.arg.op, found.dtype))
+    gated = is_gated(value) and is_definite(value.src[0], value.src[1])
+    return value.src[0].where(value.src[1], neutral) if gated else None
 
 
 _X, _Y = var("x"), var("y")
@@ -203,7 +214,7 @@ def shrink_ranges(root: UOp) -> UOp:
     for loop in order:
         if loop.op is not Op.RANGE or not loop.src or loop.src[0].op is not Op.CONST:
             continue
-        closers = [n for n in readers[loop] if n.op in (Op.END, Op.REDUCE, Op.STAGE)
+        closers = [n for n in readers[loop] if n.op in _CLOSERS
                    and loop in n.src[1:]]
         needed = [_needed(n, loop) for n in closers]
         known = [n for n in needed if n is not None]

@@ -175,7 +175,7 @@ RULES: Final = (
     Rule("exclusive-or-false", _G ^ False, lambda g: g),
     Rule("implied-clause", node(Op.AND, _G, _H), lambda g, h: _implied(g, h),
          when=lambda g, h: len(g.shape) >= len(h.shape)),
-    Rule("or-itself", _G | _G, lambda g: g),
+    Rule("or-of-same-truth", _G | _G, lambda g: g),
     Rule("absorbed-clause", node(_LOGIC, _G, _H, name="found"), _absorbed),
     Rule("clauses-in-order", Pattern(ops=frozenset({Op.AND}), name="found", kinds=BOOL),
          _ordered_clauses),
