@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any, Final
 
 from core.ir.dtype import float_bits
-from core.ir.operation import COMMUTATIVE, Op
+from core.ir.operation import BINARY_OPS, COMMUTATIVE, Op
 from core.ir.uop import UOp
 
 INTEGERS: Final = frozenset({"signed", "unsigned", "weak_int"})
@@ -209,8 +209,26 @@ class Rule:
         return _allows(b, first) and _allows(a, last)
 
 
+    def may_match_kinds(self, op: Op, kind: str, source_kind: str | None) -> bool:
+        """Whether a node of this kind of dtype, and of its first source's, could match."""
+        pattern = self.pattern
+        if self.unbounded and kind not in ("weak_int", "bool"):
+            return False
+        if not (_has_kind(self.kinds, kind) and _has_kind(pattern.kinds, kind)):
+            return False
+        if not pattern.src:
+            return True
+        # The operands of a binary operation have one dtype.
+        sources = pattern.src if op in BINARY_OPS else pattern.src[:1]
+        return all(_has_kind(source.kinds, source_kind) for source in sources)
+
+
 def _allows(pattern: Pattern, op: Op | None) -> bool:
     return pattern.ops is None or op in pattern.ops
+
+
+def _has_kind(kinds: frozenset[str] | None, kind: str | None) -> bool:
+    return kinds is None or kind in kinds
 
 
 class _Matcher:

@@ -43,7 +43,7 @@ class RuleSet:
                 rules.extend(part)
         self.rules: tuple[Rule, ...] = tuple(dict.fromkeys(rules))
         self._by_op: dict[Op, list[Rule]] = {}
-        self._found: dict[tuple[Op, Op | None, Op | None], tuple[Rule, ...]] = {}
+        self._found: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
@@ -52,12 +52,23 @@ class RuleSet:
         return RuleSet(self, other)
 
     def candidates(self, node: UOp) -> tuple[Rule, ...]:
-        """Rules that could match a node, by its op and those of its first and last source."""
+        """Rules that could match a node, by its op, those of its first and last source, and the
+        kinds of its dtype and its first source's."""
         src = node.src
-        key = (node.op, src[0].op, src[-1].op) if src else (node.op, None, None)
+        key: tuple[Any, ...]
+        if src:
+            first = src[0]
+            key = (node.op, first.op, src[-1].op, node.dtype.kind, first.dtype.kind)
+        else:
+            key = (node.op, None, None, node.dtype.kind, None)
         found = self._found.get(key)
         if found is None:
-            found = self._found[key] = tuple(r for r in self.rules if r.may_match(*key))
+            op, first_op, last_op, kind, source_kind = key
+            found = self._found[key] = tuple(
+                r for r in self.rules
+                if r.may_match(op, first_op, last_op)
+                and r.may_match_kinds(op, kind, source_kind)
+            )
         return found
 
     def apply(self, node: UOp, context: Any = None) -> UOp | None:
