@@ -99,22 +99,14 @@ def remainder(found: UOp, x: UOp, c: UOp) -> UOp | None:
     return (build_sum(whole, q) % (d // g)) * g + build_sum(rest, constant - q * g)
 
 
-def _highest(terms: Terms, constant: int) -> UOp:
-    """The sum with every RANGE of a symbolic bound that it adds at its last value."""
-    total = UOp.const(constant)
-    for term, k in terms.items():
-        symbolic = term.op is Op.RANGE and term.src[0].op is not Op.CONST and k > 0
-        total = total + (term.src[0] + (-1) if symbolic else term) * k
-    return total
-
-
 def _lies_below(terms: Terms, constant: int, divisor: UOp) -> bool:
     """Whether 0 <= sum < divisor for a symbolic divisor."""
     if interval(terms, constant)[0] < 0:
         return False
-    # An interval sum of terms that occur on both sides would be too wide: subtract as terms.
-    more, rest = terms_of(_highest(terms, constant) - divisor)
-    return bool(interval(more, rest)[1] < 0)
+    less, shift = terms_of(divisor, -1)
+    for term, k in terms.items():
+        less[term] = less.get(term, 0) + k
+    return bool(interval(less, constant + shift)[1] < 0)
 
 
 def _by_symbol(x: UOp, y: UOp) -> tuple[Terms, int, Terms, int] | None:

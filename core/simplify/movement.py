@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.ir import ELEMENTWISE, Op, Rule, UOp, bounds, dimensions, same_shape, var
+from core.ir import (
+    BINARY_OPS,
+    ELEMENTWISE,
+    TERNARY,
+    Op,
+    Rule,
+    UOp,
+    bounds,
+    dimensions,
+    same_shape,
+    var,
+)
 from core.ir.pattern import Pattern, node
 from core.simplify.facts import is_definite
 
 _X: Final = var("x")
+_EXPAND: Final = Pattern(ops=frozenset({Op.EXPAND}))
 _INDEX: Final = frozenset({Op.INDEX})
 _MOVES: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP, Op.EXPAND})
 
@@ -137,5 +149,9 @@ RULES: Final = (
          when=lambda found, c: c.is_invalid and not found.shape,
          note="a gated-off load gives 0"),
     Rule("move-constant", Pattern(ops=_MOVES, name="found"), _moved_constant),
-    Rule("constant-operands", Pattern(ops=ELEMENTWISE, name="found"), _scalar_operands),
+    Rule("constant-operand", Pattern(ops=ELEMENTWISE, name="found", src=(_EXPAND,), rest=True),
+         _scalar_operands),
+    Rule("constant-last-operand", Pattern(ops=BINARY_OPS, name="found", src=(_X, _EXPAND)),
+         _scalar_operands),
+    Rule("constant-choice", Pattern(ops=TERNARY, name="found"), _scalar_operands),
 )

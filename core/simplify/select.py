@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.ir import ELEMENTWISE, Op, Rule, UOp, dtypes, var
+from core.ir import BINARY_OPS, ELEMENTWISE, Op, Rule, UOp, dtypes, var
 from core.ir.pattern import BOOL, Pattern, node
 from core.simplify.facts import filled, is_definite, is_gated, structural_order
 from core.simplify.sums import terms_of
@@ -142,9 +142,7 @@ _X, _Y = var("x"), var("y")
 _C: Final = Pattern(ops=frozenset({Op.CONST}), name="c")
 _D: Final = Pattern(ops=frozenset({Op.CONST}), name="d")
 _LOGIC: Final = frozenset({Op.AND, Op.OR})
-_LIFTING: Final = frozenset({Op.WHERE, Op.CONST})
-_MAY_BE_GATED: Final = Pattern(ops=_LIFTING)
-_LIFTED: Final = Pattern(ops=ELEMENTWISE, name="found")
+_MAY_BE_GATED: Final = Pattern(ops=frozenset({Op.WHERE, Op.CONST}))
 
 
 
@@ -153,8 +151,9 @@ INVALID_RULES: Final = (
     Rule("gates-together", node(Op.WHERE, _G, node(Op.WHERE, _H, _X, _C), _D), _gates_together),
     Rule("lift-first-gate", Pattern(ops=ELEMENTWISE, name="found", src=(_MAY_BE_GATED,),
                                     rest=True), _lift_gate),
-    Rule("lift-gate", Pattern(ops=ELEMENTWISE - {Op.WHERE}, name="found"), _lift_gate,
-         when=lambda found: len(found.src) > 1),
+    Rule("lift-last-gate", Pattern(ops=BINARY_OPS, name="found", src=(_X, _MAY_BE_GATED)),
+         _lift_gate),
+    Rule("lift-gate-of-sum", Pattern(ops=frozenset({Op.MULACC}), name="found"), _lift_gate),
 )
 RULES: Final = (
     Rule("constant-gate", _C.where(_X, _Y), _constant_gate, when=lambda c: not c.is_invalid),

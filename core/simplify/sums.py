@@ -67,8 +67,34 @@ def build_sum(terms: Terms, constant: int = 0) -> UOp:
     return result if constant == 0 else UOp(Op.ADD, (result, UOp.const(constant)))
 
 
+def _is_symbolic(term: UOp) -> bool:
+    """A RANGE whose bound is no constant."""
+    return term.op is Op.RANGE and bool(term.src) and term.src[0].op is not Op.CONST
+
+
+def _at_last(terms: Terms, constant: int, sign: int) -> tuple[Terms, int]:
+    """A sum with its symbolic RANGEs where it is largest (sign 1) or smallest (sign -1)."""
+    result: Terms = {}
+    for term, k in terms.items():
+        more, rest = {term: k}, 0
+        if _is_symbolic(term):
+            more, rest = terms_of(term.src[0] + (-1), k) if k * sign > 0 else ({}, 0)
+        constant += rest
+        for t, c in more.items():
+            result[t] = result.get(t, 0) + c
+    return result, constant
+
+
 def interval(terms: Terms, constant: int = 0) -> tuple[Any, Any]:
     """Bounds of a sum, without making its node."""
+    low, high = _interval(terms, constant)
+    if any(map(_is_symbolic, terms)):
+        low = max(low, _interval(*_at_last(terms, constant, -1))[0])
+        high = min(high, _interval(*_at_last(terms, constant, 1))[1])
+    return low, high
+
+
+def _interval(terms: Terms, constant: int) -> tuple[Any, Any]:
     low: Any = constant
     high: Any = constant
     for term, k in terms.items():
