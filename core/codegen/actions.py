@@ -17,7 +17,16 @@ from typing import Any, Final
 
 from core.codegen.loop_nest import LoopNest, is_expanded, replace_range, trip_count
 from core.foundation.errors import CompileError
-from core.ir import AddressSpace, AxisType, Op, UOp, map_graph, open_ranges, substitute
+from core.ir import (
+    AddressSpace,
+    AxisType,
+    Op,
+    UOp,
+    map_graph,
+    open_ranges,
+    substitute,
+    toposort,
+)
 from core.simplify import simplify
 
 
@@ -187,22 +196,22 @@ class Merge:
             raise ActionError(f"{self}: loops of one type and known extent are merged")
         merged = UOp.range(m * n, nest.next_number, a.arg.axis_type)
 
-        def visit(node: UOp, original: UOp) -> UOp:
-            src = original.src[1:]
-            if original.op in (Op.END, Op.REDUCE, Op.STAGE) and a in src:
-                at = src.index(a)
-                if src[at:at + 2] != (a, b):
+        # By hand, not by map_graph: a STAGE loses a dimension together with the INDEX of it.
+        done = {a: merged // n, b: merged % n}
+        for node in toposort(sink):
+            if node in done:
+                continue
+            src = tuple(done[s] for s in node.src)
+            if node.op in (Op.END, Op.REDUCE, Op.STAGE) and a in node.src:
+                at = node.src.index(a)
+                if node.src[at:at + 2] != (a, b):
                     raise ActionError(f"{self}: the loops are not neighbours")
-                return node.replace(src=(node.src[0], *src[:at], merged, *src[at + 2:]))
-            if original.op is Op.INDEX and original.src[0].op is Op.STAGE:
-                loops = original.src[0].src[1:]
-                if a in loops:
-                    at = 1 + loops.index(a)
-                    position = node.src[at] * n + node.src[at + 1]
-                    return node.replace(src=(*node.src[:at], position, *node.src[at + 2:]))
-            return node
-
-        return simplify(map_graph(sink, visit, {a: merged // n, b: merged % n}))
+                src = (*src[:at], merged, *src[at + 2:])
+            elif node.op is Op.INDEX and node.src[0].op is Op.STAGE and a in node.src[0].src:
+                at = node.src[0].src.index(a)
+                src = (*src[:at], src[at] * n + src[at + 1], *src[at + 2:])
+            done[node] = node if src == node.src else node.replace(src=src)
+        return simplify(done[sink])
 
 
 @dataclass(frozen=True)
