@@ -35,7 +35,11 @@ class _LoopTree:
 
     def __init__(self, order: list[UOp]) -> None:
         self.end_of = {n.src[1]: n for n in order if n.op is Op.END}
-        self.depth = {r: len(open_ranges(e)) for r, e in self.end_of.items()}
+        # Loops are as deep as what they depend on, not as many as those: outer ENDs come last.
+        self.depth: dict[UOp, int] = {}
+        for loop, end in reversed(self.end_of.items()):
+            around = [self.depth[r] for r in open_ranges(end) if r in self.end_of]
+            self.depth[loop] = 1 + max(around, default=-1)
 
     def innermost(self, node: UOp) -> UOp | None:
         """The loop in whose body a node stands; for an END the loop round it."""
