@@ -53,7 +53,7 @@ class _Expander:
                 continue
             built = tuple(self.memo[self._key(s, point)] for s in sources)
             if place is None:
-                self.memo[key] = UOp(node.op, built, node.arg, node.tag)
+                self.memo[key] = UOp(node.op, _gathered(node.op, built), node.arg, node.tag)
             else:
                 lanes = next(v for r, v in point.items() if r.arg.axis_type is AxisType.LANE)
                 self.memo[key] = built[0].lanes(built[1], lanes.shape[0])
@@ -76,6 +76,15 @@ class _Expander:
         if linear_index(node.src[1]).along(lane) != 1:
             return None
         return node.src[0], _without(node.src[1], lane)
+
+
+def _gathered(op: Op, sources: tuple[UOp, ...]) -> tuple[UOp, ...]:
+    """Sources of a node; a LOAD of one place under a gate of many lanes becomes a gather."""
+    if op is not Op.LOAD or len(sources) < 2 or sources[0].shape or not sources[1].shape:
+        return sources
+    place, gate = sources
+    index = UOp.stack(*(place.src[1],) * gate.shape[0])
+    return place.replace(src=(place.src[0], index)), gate
 
 
 def _without(index: UOp, lane: UOp) -> UOp:
