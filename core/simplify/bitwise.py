@@ -14,7 +14,7 @@ def _shift_of_shift(found: UOp, x: UOp, c: UOp, d: UOp) -> UOp | None:
     if c.is_invalid or d.is_invalid or found.op is not found.src[0].op:
         return None
     width = x.dtype.bits
-    within = 0 <= c.value and 0 <= d.value and c.value + d.value < width
+    within = c.value >= 0 and d.value >= 0 and c.value + d.value < width
     return x.alu(found.op, c.value + d.value) if within else None
 
 
@@ -23,7 +23,7 @@ def _holds_mask(x: UOp, c: UOp) -> bool:
     if c.is_invalid or c.value < 0 or c.value & (c.value + 1):
         return False
     low, high = bounds(x)
-    return bool(0 <= low and high <= c.value)
+    return bool(low >= 0 and high <= c.value)
 
 
 def _is_count(c: UOp) -> bool:

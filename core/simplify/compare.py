@@ -104,9 +104,9 @@ def _not_less(x: UOp, y: UOp) -> UOp | None:
     if x.dtype.kind == "weak_int":
         return y < x + 1
     if y.op is Op.CONST and not y.is_invalid and y.value > y.dtype.minimum:
-        return x > y.value - 1
+        return UOp(Op.CMPLT, (y.const_like(y.value - 1), x))
     if x.op is Op.CONST and not x.is_invalid and x.value < x.dtype.maximum:
-        return y < x.value + 1
+        return UOp(Op.CMPLT, (y, x.const_like(x.value + 1)))
     return None
 
 

@@ -146,12 +146,12 @@ def fold(op: Op, values: Sequence[Any], dtype: DType) -> Any:
     if op is Op.MULACC:
         return wrap_integer(values[0] * values[1] + values[2], dtype)
     if op in (Op.SHL, Op.SHR):
-        return _shift(op, *values, dtype)
+        return _shift(op, values[0], values[1], dtype)
     if op is Op.THREEFRY:
         return threefry(*values)
     if op is Op.POW:
         machine = dtype.is_machine_integer and values[1] >= 0
-        return wrap_integer(pow(*values, 1 << dtype.bits), dtype) if machine else None
+        return wrap_integer(pow(values[0], values[1], 1 << dtype.bits), dtype) if machine else None
     return wrap_integer(_INTEGER[op](*values), dtype) if op in _INTEGER else None
 
 

@@ -17,7 +17,14 @@ from typing import Final
 from core.ir import Op, Rule, UOp, bounds, var
 from core.ir.pattern import INTEGERS, WEAK, Pattern, node
 from core.simplify.facts import is_definite
-from core.simplify.sums import Terms, build_sum, constant_quotient, interval, terms_of
+from core.simplify.sums import (
+    Terms,
+    build_sum,
+    constant_quotient,
+    interval,
+    positive_constant,
+    terms_of,
+)
 
 
 def _residues(terms: Terms, d: int) -> Iterator[Terms]:
@@ -44,16 +51,16 @@ def divide(found: UOp, x: UOp, c: UOp) -> UOp | None:
     """FLOORDIV by a constant."""
     if c.is_invalid or c.value == 0:
         return None
-    d = c.value
+    d: int = c.value
     if d < 0:
         return (x * -1) // -d
     if d == 1:
         return x
-    if x.op is Op.FLOORDIV and x.src[1].op is Op.CONST and x.src[1].value > 0:
-        return x.src[0] // (x.src[1].value * d)
-    if x.op is Op.FLOORMOD and x.src[1].op is Op.CONST and x.src[1].value > 0 and (
-            x.src[1].value % d == 0):
-        return (x.src[0] // d) % (x.src[1].value // d)
+    inner = positive_constant(x.src[1]) if x.op in (Op.FLOORDIV, Op.FLOORMOD) else 0
+    if inner and x.op is Op.FLOORDIV:
+        return x.src[0] // (inner * d)
+    if inner and inner % d == 0:
+        return (x.src[0] // d) % (inner // d)
     terms, constant = terms_of(x)
     for rest in _residues(terms, d):
         known = constant_quotient(*interval(rest, constant), d)
@@ -74,15 +81,15 @@ def remainder(found: UOp, x: UOp, c: UOp) -> UOp | None:
     """FLOORMOD by a constant."""
     if c.is_invalid or c.value == 0:
         return None
-    d = c.value
+    d: int = c.value
     if d < 0:
         return ((x * -1) % -d) * -1
     if d == 1:
         return UOp.const(0)
     terms, constant = terms_of(x)
     for term, k in list(terms.items()):
-        inner = term.op is Op.FLOORMOD and term.src[1].op is Op.CONST
-        if inner and term.src[1].value > 0 and term.src[1].value % d == 0:
+        inner = positive_constant(term.src[1]) if term.op is Op.FLOORMOD else 0
+        if inner and inner % d == 0:
             terms[term] -= k
             return (build_sum(terms, constant) + term.src[0] * k) % d
     for rest in _residues(terms, d):
@@ -148,7 +155,7 @@ def _kept(found: UOp, result: UOp | None) -> UOp | None:
 def _below_divisor(x: UOp, c: UOp) -> bool:
     """0 <= x < c: the remainder is x itself, for machine integers too."""
     low, high = bounds(x)
-    return not c.is_invalid and bool(0 <= low and high < c.value)
+    return not c.is_invalid and bool(low >= 0 and high < c.value)
 
 
 def _never_negative(x: UOp, c: UOp) -> bool:

@@ -24,7 +24,8 @@ _LARGEST_SEARCH: Final = 256
 
 def is_definite(*roots: UOp) -> bool:
     """Whether no Invalid can come out of these values; False where that is not plain."""
-    pending, seen = list(roots), set()
+    pending = list(roots)
+    seen: set[UOp] = set()
     while pending:
         node = pending.pop()
         if node.op in _ALWAYS_THERE or node in seen:

@@ -47,7 +47,8 @@ def _index_of_stack(found: UOp) -> UOp | None:
     stack, first, *rest = found.src
     if first.is_invalid or not -len(stack.src) <= first.value < len(stack.src):
         return None
-    return stack.src[first.value].index(*rest)
+    chosen: UOp = stack.src[first.value]
+    return chosen.index(*rest)
 
 
 def _index_twice(found: UOp, x: UOp) -> UOp | None:
@@ -73,7 +74,7 @@ def _shrink_of_pad(found: UOp, x: UOp) -> UOp | None:
     if not all(isinstance(n, int) for n in (*at, *inner, *x.shape, *found.shape)):
         return None
     offset = [a - b for a, b in zip(at, inner, strict=True)]
-    inside = all(0 <= o and o + n <= m
+    inside = all(o >= 0 and o + n <= m
                  for o, n, m in zip(offset, found.shape, x.shape, strict=True))
     return x.shrink(offset, found.shape) if inside else None
 

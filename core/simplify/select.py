@@ -109,13 +109,13 @@ def _ordered_clauses(found: UOp) -> UOp | None:
             others.append(clause)
         else:
             limits[total] = min(limit.value, limits.get(total, limit.value))
-    for total, limit in limits.items():
-        # total < limit and -total < c leave nothing where limit - 1 < 1 - c.
+    for total, below in limits.items():
+        # total < below and -total < c leave nothing where below - 1 < 1 - c.
         terms, constant = terms_of(total, -1)
         opposite = next((b for t, b in limits.items() if terms_of(t) == (terms, constant)), None)
-        if opposite is not None and limit - 1 < 1 - opposite and is_definite(found):
+        if opposite is not None and below - 1 < 1 - opposite and is_definite(found):
             return found.const_like(value=False)
-        others.append(UOp(Op.CMPLT, (total, UOp.const(limit))))
+        others.append(UOp(Op.CMPLT, (total, UOp.const(below))))
     result = join(sorted(dict.fromkeys(others), key=structural_order))
     return None if result is found else result
 
@@ -172,7 +172,7 @@ RULES: Final = (
          when=lambda g: is_definite(g)),
     Rule("exclusive-or-true", _G ^ True, lambda g: g.logical_not()),
     Rule("exclusive-or-false", _G ^ False, lambda g: g),
-    Rule("implied-clause", node(Op.AND, _G, _H), lambda g, h: _implied(g, h),
+    Rule("implied-clause", node(Op.AND, _G, _H), _implied,
          when=lambda g, h: len(g.shape) >= len(h.shape)),
     Rule("or-of-same-truth", _G | _G, lambda g: g),
     Rule("absorbed-clause", node(_LOGIC, _G, _H, name="found"), _absorbed),

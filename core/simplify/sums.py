@@ -23,6 +23,11 @@ def _is_number(node_: UOp) -> bool:
     return node_.op is Op.CONST and not node_.is_invalid
 
 
+def positive_constant(node_: UOp) -> int:
+    """The value of a positive constant, else 0."""
+    return node_.value if _is_number(node_) and node_.value > 0 else 0
+
+
 def _is_single(loop: UOp) -> bool:
     """A RANGE of one iteration: it is 0."""
     return loop.op is Op.RANGE and bool(loop.src) and _is_number(loop.src[0]) and (
@@ -127,9 +132,10 @@ def rejoin_division(terms: Terms) -> bool:
         x - x % a                   → a*(x // a)
     """
     for term, k in list(terms.items()):
-        if term.op is not Op.FLOORMOD or not _is_number(term.src[1]) or term.src[1].value <= 0:
+        divisor = positive_constant(term.src[1]) if term.op is Op.FLOORMOD else 0
+        if not divisor:
             continue
-        value, divisor = term.src[0], term.src[1].value
+        value = term.src[0]
         quotient = _quotient(value, divisor)
         if terms.get(quotient) == k * divisor:
             del terms[term], terms[quotient]
@@ -142,10 +148,12 @@ def rejoin_division(terms: Terms) -> bool:
             terms[quotient] = terms.get(quotient, 0) - k * divisor
             return True
         for other, c in terms.items():
-            if (c == k * divisor and other.op is Op.FLOORMOD and other.src[0] is quotient
-                    and _is_number(other.src[1]) and other.src[1].value > 0):
+            outer = 0
+            if c == k * divisor and other.op is Op.FLOORMOD and other.src[0] is quotient:
+                outer = positive_constant(other.src[1])
+            if outer:
                 del terms[term], terms[other]
-                joined = value % (divisor * other.src[1].value)
+                joined = value % (divisor * outer)
                 terms[joined] = terms.get(joined, 0) + k
                 return True
     return False

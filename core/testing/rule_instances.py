@@ -7,7 +7,7 @@ small expressions, and values that are not there everywhere.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -126,10 +126,11 @@ class Instances:
             return self.variable(dtype)
         a, b = self.variable(dtype), self.variable(dtype)
         if dtype.kind == "bool":
+            i, j = self.variable(dtypes.weak_int), self.variable(dtypes.weak_int)
+            f, h = self.variable(dtypes.float32), self.variable(dtypes.float32)
+            limit = self.random.choice(_WEAK_CONSTANTS)
             return self.random.choice([
-                self.variable(dtypes.weak_int).eq(self.variable(dtypes.weak_int)), a & b, a | b, a.logical_not(), self.leaf(dtypes.weak_int) < self.random.choice(
-                    _WEAK_CONSTANTS), self.variable(dtypes.float32) < self.variable(dtypes.float32),
-            ])
+                a & b, a | b, a.logical_not(), i.eq(j), self.leaf(dtypes.weak_int) < limit, f < h])
         if dtype.kind == "weak_int":
             k = self.random.choice([2, 3, 4, 8])
             return self.random.choice([
@@ -243,8 +244,9 @@ class Instances:
             return UOp(op, (value, UOp.dims(random.choice([(), (2,), (3, 1)]))))
         if op is Op.RESHAPE:
             size = math.prod(shape)
-            new = random.choice([(size,), shape, (1, *shape), tuple(reversed(shape))])
-            return UOp(op, (value, UOp.dims(new)))
+            other = random.choice([(size,), shape, (1, *shape), tuple(reversed(shape))])
+            return UOp(op, (value, UOp.dims(other)))
+        new: Sequence[int]
         if op is Op.SHRINK:
             at = [random.randint(0, n - 1) for n in shape]
             new = [random.randint(1, n - o) for n, o in zip(shape, at, strict=True)]

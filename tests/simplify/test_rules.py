@@ -5,9 +5,11 @@ from random import Random
 
 import pytest
 
-from core.ir import Op, UOp, dtypes, toposort
+from core.ir import Op, Rule, UOp, dtypes, toposort, var
+from core.ir.pattern import FLOATS, INTEGERS
 from core.ir.text import text
 from core.simplify import FACTOR_OUT_OF_SUM, INDEX_RULES, RULES, UNIT_RANGES
+from core.simplify.facts import filled
 from core.testing.rule_instances import Instances, MismatchError, assignment, leaves_of
 from core.testing.scalar_evaluation import evaluate_scalars, same_values
 
@@ -38,7 +40,13 @@ def agree(before, after, random, points):
     for _ in range(points):
         values, ranges = assignment(leaves, random)
         left, right = (evaluate_scalars(n, values, ranges) for n in (before, after))
-        assert same_values(left, right), f"{left} != {right} at {values} {ranges}\n{text(before)}\n→\n{text(after)}"
+        assert same_values(left, right), (
+            f"{left} != {right} at {values} {ranges}\n{text(before)}\n→\n{text(after)}")
+
+
+def all_agree(rule, random):
+    for before, after in firings(rule, random):
+        agree(before, after, random, 50)
 
 
 @pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.name)
@@ -83,26 +91,17 @@ def test_rows_that_may_round_are_in_no_general_set():
 
 def test_a_wrong_row_is_found():
     """x + 0.0 → x loses the sign of -0.0; the test above must see it."""
-    from core.ir import Rule, var
-    from core.ir.pattern import FLOATS
-
     wrong = Rule("wrong", var("x", FLOATS) + 0.0, lambda x: x)
     random = Random(0)
     with pytest.raises(AssertionError):
-        for before, after in firings(wrong, random):
-            agree(before, after, random, 50)
+        all_agree(wrong, random)
 
 
 def test_a_row_that_drops_invalid_is_found():
-    from core.ir import Rule, var
-    from core.ir.pattern import INTEGERS
-    from core.simplify.facts import filled
-
     wrong = Rule("wrong", var("x", INTEGERS) * 0, lambda x: filled(0, x))
     random = Random(0)
     with pytest.raises(AssertionError):
-        for before, after in firings(wrong, random):
-            agree(before, after, random, 20)
+        all_agree(wrong, random)
 
 
 def test_evaluation_reaches_every_node():

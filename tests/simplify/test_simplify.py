@@ -13,14 +13,14 @@ from core.simplify import INDEX_RULES, prove, simplify, simplify_valid
 from core.testing.rule_instances import assignment, leaves_of
 from core.testing.scalar_evaluation import evaluate_scalars, same_values
 
-I, J, K = UOp.range(4, 0), UOp.range(6, 1), UOp.range(3, 2)
+R, J, K = UOp.range(4, 0), UOp.range(6, 1), UOp.range(3, 2)
 N = UOp.variable("n", 1, 5, slot=3)
 M = UOp.variable("m", -4, 4, slot=4)
 COEFFICIENTS = st.sampled_from([-6, -4, -3, -2, -1, 1, 2, 3, 4, 6, 8, 12])
 
 
 def weak(depth):
-    leaf = st.one_of(st.sampled_from([I, J, K, N, M]), st.integers(-9, 9).map(UOp.const))
+    leaf = st.one_of(st.sampled_from([R, J, K, N, M]), st.integers(-9, 9).map(UOp.const))
     if depth == 0:
         return leaf
     inner = weak(depth - 1)
@@ -46,12 +46,14 @@ def truth(depth):
     inner = weak(depth)
     compare = st.one_of(
         st.builds(lambda a, b: a < b, inner, inner), st.builds(lambda a, b: a >= b, inner, inner),
-        st.builds(lambda a, b: a.eq(b), inner, inner), st.builds(lambda a, b: a.ne(b), inner, inner))
+        st.builds(lambda a, b: a.eq(b), inner, inner),
+        st.builds(lambda a, b: a.ne(b), inner, inner))
     if depth == 0:
         return compare
     less = truth(depth - 1)
     return st.one_of(
-        compare, st.builds(lambda a, b: a & b, less, less), st.builds(lambda a, b: a | b, less, less),
+        compare, st.builds(lambda a, b: a & b, less, less),
+        st.builds(lambda a, b: a | b, less, less),
         st.builds(lambda a: a.logical_not(), less))
 
 
@@ -137,7 +139,7 @@ def test_simplifying_again_changes_nothing(expression):
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.permutations([I, J * 3, K % 2, J // 2, J % 4, M * N, N, UOp.const(5)]),
+@given(st.permutations([R, J * 3, K % 2, J // 2, J % 4, M * N, N, UOp.const(5)]),
        st.permutations(range(8)))
 def test_sums_have_one_order(terms, groups):
     total = UOp.const(0)
@@ -164,10 +166,10 @@ def test_reshape_of_every_split_gives_the_parts_back():
 
 def test_symbolic_sizes():
     m = UOp.range(N, 9)
-    assert simplify((I * N + m) // N) is I
-    assert simplify((I * N + m) % N) is m
+    assert simplify((R * N + m) // N) is R
+    assert simplify((R * N + m) % N) is m
     assert prove(m < N) is True
-    assert prove((I + 1) * N - I * N >= 1) is True
+    assert prove((R + 1) * N - R * N >= 1) is True
     assert prove(N < 3) is None
 
 
