@@ -34,6 +34,8 @@ _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + 
 # Tensors that name storage or were created by the user, not computed: those that `backward` fills
 # and that a trace reads and writes. Keyed by id, because == on tensors compares their elements.
 named_tensors: Final[WeakValueDictionary[int, TensorBase]] = WeakValueDictionary()
+# Those assigned to and not computed since: whatever is computed next, they are computed with it.
+assigned_tensors: Final[WeakValueDictionary[int, TensorBase]] = WeakValueDictionary()
 
 
 class Selection:

@@ -70,6 +70,12 @@ def aligned(value: UOp, shape: Shape) -> UOp:
     return broadcast(value, shape)
 
 
+def together(a: UOp, b: UOp) -> tuple[UOp, UOp]:
+    """Two operands in the shape that they broadcast to."""
+    shape = broadcast_shapes(a.shape, b.shape)
+    return broadcast(a, shape), broadcast(b, shape)
+
+
 def along(value: UOp, axis: int, rank: int) -> UOp:
     """A vector as a value of `rank` axes whose only axis longer than 1 is `axis`."""
     return value.reshape([value.shape[0] if a == axis else 1 for a in range(rank)])

@@ -234,6 +234,11 @@ def _order(root: UOp, targets: set[UOp]) -> tuple[list[UOp], dict[UOp, UOp]]:
     return order, names
 
 
+def depends_on(root: UOp, targets: set[UOp]) -> bool:
+    """Whether a gradient of a value can reach one of some nodes."""
+    return bool(_order(root, targets)[0])
+
+
 def compute_gradient(root: UOp, root_gradient: UOp, targets: Iterable[UOp]) -> dict[UOp, UOp]:
     """Gradients of a value with respect to nodes of its graph.
 
@@ -249,6 +254,8 @@ def compute_gradient(root: UOp, root_gradient: UOp, targets: Iterable[UOp]) -> d
     order, names = _order(root, wanted)
     members = set(order)
     gradients: dict[UOp, UOp] = {root: root_gradient}
+    # What the value depends on only through steps, such as floor, has the gradient 0.
+    flat = {name: name.const_like(0).expand(name.shape) for name in names.values()}
     result: dict[UOp, UOp] = {}
     for node in reversed(order):
         g = gradients.pop(node, None)
@@ -267,7 +274,7 @@ def compute_gradient(root: UOp, root_gradient: UOp, targets: Iterable[UOp]) -> d
             if rule is None:
                 raise NotImplementedError(f"{node.op.name} has no gradient")
             _pass_on(gradients, members, node.src, rule(g, node))
-    return result
+    return {**flat, **result}
 
 
 def _pass_on(

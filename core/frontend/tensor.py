@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from core.foundation.errors import CoreError, DTypeError, ShapeError
 from core.frontend import realization
-from core.frontend.base import TensorBase, moved, named_tensors, place_text
+from core.frontend.base import TensorBase, assigned_tensors, moved, named_tensors, place_text
 from core.frontend.broadcasting import broadcast, show
-from core.frontend.gradient import compute_gradient
+from core.frontend.gradient import compute_gradient, depends_on
 from core.frontend.host_data import NOT_IN_NUMPY, to_nested, to_numpy
 from core.frontend.operators import Operators
 from core.ir import DType, Op, UOp
@@ -39,15 +39,26 @@ class Tensor(Operators):
             CoreError: It cannot be computed; the message names the line that made the tensor.
         """
         tensors = (self, *others)
-        try:
-            storages = realization.realize([t.uop for t in tensors])
-        except CoreError as error:
-            _name_line(error, self)
-            raise
-        for tensor, storage in zip(tensors, storages, strict=True):
+        for tensor, storage in zip(tensors, self._storages(tensors), strict=True):
             tensor.uop = storage
             named_tensors[id(tensor)] = tensor
         return self
+
+    def _storages(self, tensors: Sequence[TensorBase]) -> list[UOp]:
+        """Storage of some tensors; what was assigned to before is computed with them."""
+        pending = _pending()
+        try:
+            found = realization.realize([t.uop for t in (*tensors, *pending)])
+        except CoreError as error:
+            if not pending:
+                _name_line(error, self)
+                raise
+            assigned_tensors.clear()
+            return self._storages(tensors)
+        for tensor, storage in zip(pending, found[len(tensors):], strict=True):
+            tensor.uop = storage
+            assigned_tensors.pop(id(tensor), None)
+        return found[:len(tensors)]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its values."""
@@ -93,9 +104,17 @@ class Tensor(Operators):
     # -- reading ----------------------------------------------------------------------------
 
     def data(self) -> memoryview:
-        """The elements as bytes, row-major; a copy."""
-        self._compute()
-        return realization.read(self.uop)
+        """The elements as bytes, row-major; a copy.
+
+        Reading keeps the graph, so that `backward` may follow; a tensor that was created or
+        assigned to lets it go, unless it leads to a tensor with requires_grad=True.
+        """
+        if realization.running.trace is not None:
+            return realization.read(self.uop)
+        (storage,) = self._storages((self,))
+        if id(self) in named_tensors and not _leads_to_parameter(self.uop):
+            self.uop = storage
+        return realization.read(storage)
 
     def numpy(self) -> Any:
         """The elements as a numpy array of its own.
@@ -123,10 +142,6 @@ class Tensor(Operators):
             raise ShapeError(f"item() of a tensor of shape {show(self.shape)}: it needs exactly "
                              "one element", cure="use tolist() or numpy()")
         return self.reshape(()).tolist()
-
-    def _compute(self) -> None:
-        if realization.running.trace is None:
-            self.realize()
 
     def __bool__(self) -> bool:
         if self.numel() != 1:
@@ -260,6 +275,21 @@ def _restored(
     """A tensor of the values that `__reduce__` wrote."""
     uop = realization.storage_from_host(data, stored, shape, realization.default_device())
     return Tensor(uop.cast(dtype), requires_grad=requires_grad)
+
+
+def _pending() -> list[TensorBase]:
+    """Tensors assigned to whose history no gradient needs; none in a trace."""
+    if not assigned_tensors or realization.running.trace is not None:
+        return []
+    return [t for t in list(assigned_tensors.values()) if not _leads_to_parameter(t.uop)]
+
+
+def _leads_to_parameter(uop: UOp) -> bool:
+    if realization.is_storage(uop):
+        return False
+    parameters = {t.uop for t in list(named_tensors.values()) if t.requires_grad}
+    parameters.discard(uop)
+    return bool(parameters) and depends_on(uop, parameters)
 
 
 def _needs_float(tensor: TensorBase, what: str) -> None:

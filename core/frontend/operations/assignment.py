@@ -6,7 +6,7 @@ from math import prod
 from typing import Any, Self
 
 from core.foundation.errors import DTypeError
-from core.frontend.base import Selection, TensorBase, moved, named_tensors
+from core.frontend.base import Selection, TensorBase, assigned_tensors, moved, named_tensors
 from core.frontend.broadcasting import broadcast, elementwise, front, inverse
 from core.frontend.operations.indexing import IndexingOperations, broadcast_shape
 from core.frontend.scattering import added_along, gathered_along, last_along, last_update
@@ -33,7 +33,10 @@ class AssignmentOperations(IndexingOperations):
         if not _same_kind(given.dtype, self.dtype):
             raise DTypeError(f"cannot assign {given.dtype.name} to a tensor of {self.dtype.name}",
                              cure=f"cast the value: value.cast(dtypes.{self.dtype.name})")
-        self._write(broadcast(self._here(given.uop).cast(self.dtype), self.shape))
+        new = broadcast(self._here(given.uop).cast(self.dtype), self.shape)
+        if self.requires_grad and self._selection is None:
+            new = UOp(Op.DETACH, (new,))  # a parameter stays a leaf
+        self._write(new)
         return self
 
     def replace(self, value: Any) -> Self:
@@ -58,7 +61,7 @@ class AssignmentOperations(IndexingOperations):
             selection.written = root.uop
             name = root
         named_tensors[id(self)] = self
-        named_tensors[id(name)] = name
+        named_tensors[id(name)] = assigned_tensors[id(name)] = name
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Replace a part of the tensor; of several values for one place the last one stays.

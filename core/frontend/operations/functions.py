@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Self
 
-from core.frontend.broadcasting import elementwise
+from core.frontend.broadcasting import elementwise, together
 from core.frontend.derivative import with_derivative
 from core.frontend.operations.arithmetic import ArithmeticOperations
 from core.frontend.operations.special import (
@@ -177,7 +177,7 @@ class FunctionOperations(ArithmeticOperations):
 
     def copysign(self, other: Any) -> Self:
         """This magnitude with the sign of another, zeros and NaN included."""
-        a, b = self._float()._promoted(other)
+        a, b = together(*self._float()._promoted(other))
         bits = _INTEGERS[b.dtype.bits]
         signed = elementwise(Op.CMPLT, b.bitcast(bits), UOp.const(0, bits))
         size = self._of(a).abs().uop

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from core.frontend.broadcasting import elementwise
+from core.frontend.broadcasting import elementwise, together
 from core.frontend.conversion import working
 from core.frontend.derivative import with_derivative
 from core.ir import DType, Op, UOp, dtypes
@@ -37,6 +37,7 @@ def match(a: UOp, b: UOp) -> tuple[DType, tuple[UOp, UOp]]:
 
 def float_remainder(a: UOp, b: UOp, truncating: bool = False) -> UOp:
     """a % b as Python's, or C's fmod; exact. Broadcasts."""
+    a, b = together(a, b)
     dtype, (x, y) = match(a, b)
     remainder = _fmod(x, y)
     if truncating:
@@ -55,6 +56,7 @@ def float_remainder(a: UOp, b: UOp, truncating: bool = False) -> UOp:
 
 def float_quotient(a: UOp, b: UOp) -> UOp:
     """a // b as Python's. Broadcasts; its gradient is 0."""
+    a, b = together(a, b)
     dtype, (x, y) = match(a, b)
     value = _python_quotient(x, y, _fmod(x, y)).cast(dtype)
     return with_derivative(value, (a, b), lambda g, value, *inputs: (None, None))
