@@ -9,6 +9,7 @@ the outermost output loop goes to threads if there is a microsecond of work for 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 from typing import Final
@@ -315,7 +316,7 @@ class Heuristic:
         nest = self.nest()
         return [
             n for n in (*nest.reductions, *nest.stages)
-            if not any(r.arg.axis_type is AxisType.LANE for r in (*n.src[1:], *open_ranges(n)))
+            if not _has_lane((*n.src[1:], *open_ranges(n)))
         ]
 
     def _vectorise_inner(self, seen: UOp) -> None:
@@ -324,13 +325,15 @@ class Heuristic:
         nest = self.nest()
         node = next((n for n in (*nest.reductions, *nest.stages) if len(n.src) > 1
                      and n.op is seen.op and {r.arg.id for r in n.src[1:]} == numbers), None)
-        if node is None:
-            return
+        if node is None or _has_lane(open_ranges(node)):
+            return  # the loops round it were given lanes in the meantime
         accesses = self._accesses([node.src[0]])
         lanes = self.lanes(nest)
+        inner = [n for n in (*nest.reductions, *nest.stages) if _has_lane(n.src[1:])]
         for loop in reversed(node.src[1:]):
             count = trip_count(loop)
-            if count is None or count < 2 or loop.arg.axis_type in (AxisType.UPCAST,):
+            if count is None or count < 2 or loop.arg.axis_type in (AxisType.UPCAST,) \
+                    or any(loop in open_ranges(n) for n in inner):
                 continue
             mine = [a for a in accesses if loop in a.ranges]
             if not mine or not all(a.along(loop) in (0, 1) for a in mine):
@@ -369,6 +372,11 @@ def _layout_order(loop: UOp) -> int:
     """Place of a loop in a staged tile: blocks, then the sum, then the tile's vectors."""
     kind = loop.arg.axis_type
     return {AxisType.LOOP: 0, AxisType.REDUCE: 1, AxisType.UPCAST: 2}.get(kind, 3)
+
+
+def _has_lane(loops: Iterable[UOp]) -> bool:
+    """Whether one of some loops is the lanes of a vector: vectors do not nest."""
+    return any(r.arg.axis_type is AxisType.LANE for r in loops)
 
 
 def _power_below(count: int) -> int:
