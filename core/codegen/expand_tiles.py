@@ -56,7 +56,7 @@ class _Expander:
                 self.memo[key] = UOp(node.op, _gathered(node.op, built), node.arg, node.tag)
             else:
                 lanes = next(v for r, v in point.items() if r.arg.axis_type is AxisType.LANE)
-                self.memo[key] = built[0].lanes(built[1], lanes.shape[0])
+                self.memo[key] = vector_place(*built, lanes)
             stack.pop()
         return self.memo[self._key(root, point)]
 
@@ -97,6 +97,20 @@ def _without(index: UOp, lane: UOp) -> UOp:
         return b if rest.op is Op.CONST and rest.value == 0 else rest + b
     rest = _without(b, lane)
     return a if rest.op is Op.CONST and rest.value == 0 else a + rest
+
+
+def vector_place(storage: UOp, start: UOp, lanes: UOp) -> UOp:
+    """Neighbouring elements of storage from `start` on.
+
+    A box must not leave its storage. Where a gate keeps lanes from leaving it (a padded row), the
+    place is one for each lane.
+    """
+    if not open_ranges(start):
+        start = simplify(start)
+        count = lanes.shape[0]
+        if start.op is Op.CONST and not 0 <= start.value <= storage.shape[0] - count:
+            return storage.index(lanes + start)
+    return storage.lanes(start, lanes.shape[0])
 
 
 def expand_tiles(sink: UOp) -> UOp:
