@@ -72,6 +72,10 @@ class Split:
                                and self.tail is not Tail.MASK):
             raise ActionError(f"{self}: a factor of {self.factor} for {extent} iterations")
         inner = UOp.range(self.factor, nest.next_number, self.kind)
+        return one_lane_loop(self, self._split(nest, loop, extent, inner))
+
+    def _split(self, nest: LoopNest, loop: UOp, extent: int | None, inner: UOp) -> UOp:
+        sink = nest.sink
         if self.tail is Tail.EXACT or (extent is not None and extent % self.factor == 0):
             if extent is None or extent % self.factor:
                 raise ActionError(f"{self}: {self.factor} does not divide {extent}")
@@ -149,7 +153,7 @@ class Retype:
             if trip_count(loop) is None:
                 raise ActionError(f"{self}: the loop's extent is symbolic")
         fresh = UOp.range(loop.src[0], loop.arg.id, self.kind)
-        return replace_range(sink, loop, fresh, (fresh,))
+        return one_lane_loop(self, replace_range(sink, loop, fresh, (fresh,)))
 
 
 @dataclass(frozen=True)
@@ -237,6 +241,8 @@ class Stage:
             raise ActionError(f"{self}: the kernel has {len(nest.loads)} loads")
         load = nest.loads[self.load]
         ranges = [find_range(nest, a) for a in self.axes]
+        if not ranges or not open_ranges(load).issuperset(ranges):
+            raise ActionError(f"{self}: a tile is of loops that the load depends on")
         outside = open_ranges(load) - set(ranges)
         if any(is_expanded(r) or r not in nest.output_ranges for r in outside):
             raise ActionError(f"{self}: the tile must hold every loop of the load but outer ones")
@@ -287,6 +293,21 @@ def find_range(nest: LoopNest, number: int) -> UOp:
         if node.op is Op.RANGE and node.arg.id == number:
             return node
     raise ActionError(f"the kernel has no loop {number}")
+
+
+def one_lane_loop(action: Split | Retype, sink: UOp) -> UOp:
+    """The kernel, if no statement of it has two LANE loops.
+
+    Raises:
+        ActionError: One has: a vector has one axis.
+    """
+    if action.kind is AxisType.LANE:
+        for node in toposort(sink):
+            if node.op in (Op.END, Op.REDUCE, Op.STAGE):
+                loops = open_ranges(node.src[0]) | set(node.src[1:])
+                if sum(r.arg.axis_type is AxisType.LANE for r in loops) > 1:
+                    raise ActionError(f"{action}: another loop here has the lanes already")
+    return sink
 
 
 def apply_actions(sink: UOp, actions: list[Action]) -> UOp:
