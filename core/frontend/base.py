@@ -289,7 +289,7 @@ def _holds_arrays(data: Any) -> bool:
 def _as_arrays(data: Any) -> Any:
     if isinstance(data, (list, tuple)):
         return [_as_arrays(item) for item in data]
-    return data.numpy() if isinstance(data, TensorBase) else data
+    return data.numpy() if isinstance(data, TensorBase) else data  # type: ignore[attr-defined]
 
 
 def _user_place() -> tuple[CodeType, int] | None:

@@ -33,7 +33,8 @@ def broadcast(value: UOp, shape: Shape) -> UOp:
     lead = len(shape) - len(old)
     if lead < 0 or not same_shape(broadcast_shapes(old, shape), shape):
         raise ShapeError(f"a tensor of shape {show(old)} does not broadcast to {show(shape)}")
-    new, kept = [], []
+    new: list[int] = []
+    kept: list[int] = []
     for axis, extent in enumerate(shape):
         repeated = axis < lead or (old[axis - lead] == 1 and extent != 1)
         (new if repeated else kept).append(axis)
@@ -184,7 +185,7 @@ def as_reshape(sizes: Sequence[Any], old: Shape) -> Shape:
     """
     if len(sizes) == 1 and isinstance(sizes[0], Iterable):
         sizes = tuple(sizes[0])
-    wanted = [s if isinstance(s, UOp) else operator.index(s) for s in sizes]
+    wanted: list[Any] = [s if isinstance(s, UOp) else operator.index(s) for s in sizes]
     unknown = [k for k, s in enumerate(wanted) if isinstance(s, int) and s < 0]
     if any(wanted[k] != -1 for k in unknown) or len(unknown) > 1:
         raise ShapeError(f"cannot reshape to {tuple(wanted)}: one size may be -1, none less")

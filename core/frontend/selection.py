@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from core.foundation.errors import IndexOutOfRangeError, ShapeError
@@ -13,7 +14,8 @@ from core.frontend.windows import Relation, back, forward
 from core.ir import UOp, dtypes
 
 
-class Line(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Line:
     """What is chosen of one axis: start, start + step, ...; `keeps` is False for an integer."""
 
     start: int
@@ -26,7 +28,8 @@ class Line(NamedTuple):
         return self.start == 0 and self.step == 1 and self.count == extent
 
 
-class Gather(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Gather:
     """An axis indexed by integers that are data."""
 
     index: UOp

@@ -153,7 +153,9 @@ def _read_places(table: UOp, size: int) -> Relation | None:
     numbers = _constants(left.src[1], right.src[1], i.src[1])
     if numbers is None:
         return None
-    relation = Relation(*numbers, *table.shape, size)
+    stride, dilation, offset = numbers
+    windows, taps = table.shape
+    relation = Relation(stride, dilation, offset, windows, taps, size)
     return relation if place_table(relation) is table else None
 
 
@@ -168,6 +170,7 @@ def _read_windows(table: UOp, windows: int) -> Relation | None:
     numbers = _constants(o.src[1], distance.src[0].src[1].src[1], distance.src[1])
     if numbers is None:
         return None
+    stride, dilation, offset = numbers
     taps, size = table.shape
-    relation = Relation(*numbers, windows, taps, size)
+    relation = Relation(stride, dilation, offset, windows, taps, size)
     return relation if window_table(relation) is table else None

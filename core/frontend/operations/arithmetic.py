@@ -142,9 +142,9 @@ class ArithmeticOperations(CreationOperations):
         if exponent == 1:
             return self
         if exponent == 2:
-            return self * self
+            return self.mul(self)
         if exponent == 3 and self.dtype in (dtypes.float32, dtypes.float64):
-            return self * self * self
+            return self.mul(self).mul(self)
         return self._of(self.uop.alu(Op.RECIPROCAL)) if exponent == -1 else None
 
     # -- comparison and choice --------------------------------------------------------------

@@ -130,7 +130,7 @@ class ConvolutionOperations(AssignmentOperations):
         wide, result = self._working()
         total = self._of(pool.reduce(wide.uop, Op.ADD, 0))
         count = pool.counts(count_include_pad, wide.dtype)
-        return (total / self._of(broadcast(count, total.shape))).cast(result)
+        return total.div(self._of(broadcast(count, total.shape))).cast(result)
 
     def _pool(
         self, kernel_size: Any, stride: Any, dilation: Any, padding: Any, ceil_mode: bool

@@ -217,11 +217,10 @@ class MovementOperations(FunctionOperations):
 
     def _joined(self, others: Sequence[Any]) -> list[Self]:
         """Operands of cat and stack in their common dtype."""
-        if isinstance(self, (list, tuple)):
-            self, others = self[0], [*self[1:], *others]  # noqa: PLW0642 - Tensor.cat([a, b])
-        items = [o for other in others
-                 for o in (other if isinstance(other, (list, tuple)) else (other,))]
-        tensors = [self, *(self._tensor(o) for o in items)]
+        items: list[Any] = [o for other in (self, *others)  # self is a list in Tensor.cat([a, b])
+                            for o in (other if isinstance(other, (list, tuple)) else (other,))]
+        first: Self = items[0]
+        tensors = [first, *(first._tensor(o) for o in items[1:])]
         check_devices(*(t.uop for t in tensors))
         dtype = common(*(t.dtype for t in tensors))
         return [t.cast(dtype) for t in tensors]

@@ -121,7 +121,7 @@ class ReductionOperations(MovementOperations):
         axes = as_axes(axis, self.shape)
         wide, result = self._working()
         total = wide._reduced(Op.ADD, axes, keepdim)
-        return (total / _count(self.shape, axes)).cast(result)
+        return total.div(_count(self.shape, axes)).cast(result)
 
     def var(self, axis: Any = None, keepdim: bool = False, correction: float = 1) -> Self:
         """Variance: squared distances from the mean over n - correction; NaN if that is 0."""
@@ -149,10 +149,10 @@ class ReductionOperations(MovementOperations):
         axes = as_axes(axis, self.shape)
         wide, result = self._working()
         count = _count(self.shape, axes)
-        mean = wide._reduced(Op.ADD, axes, True) / count
-        distance = wide - mean
-        total = (distance * distance)._reduced(Op.ADD, axes, keepdim)
-        variance = total / max(count - correction, 0.0)
+        mean = wide._reduced(Op.ADD, axes, True).div(count)
+        distance = wide.sub(mean)
+        total = distance.mul(distance)._reduced(Op.ADD, axes, keepdim)
+        variance = total.div(max(count - correction, 0.0))
         shape = variance.shape
         return variance.cast(result), self._of(mean.uop.reshape(shape)).cast(result)
 
@@ -186,18 +186,18 @@ class ReductionOperations(MovementOperations):
         """exp(x) over its sum along an axis; the largest element is subtracted first."""
         wide, result = self._working()
         e, total = wide._exponentials(axis)
-        return (e / total).cast(result)
+        return e.div(total).cast(result)
 
     def log_softmax(self, axis: int = -1) -> Self:
         """Logarithm of `softmax`."""
         wide, result = self._working()
-        shifted = wide - wide._largest(axis)
+        shifted = wide.sub(wide._largest(axis))
         total = shifted.exp()._reduced(Op.ADD, _axis_or_none(axis, self.shape), True)
-        return (shifted - total.log()).cast(result)
+        return shifted.sub(total.log()).cast(result)
 
     def softmin(self, axis: int = -1) -> Self:
         """`softmax` of -x."""
-        return (-self._float()).softmax(axis)  # type: ignore[operator,no-any-return]
+        return self._float().neg().softmax(axis)
 
     def logsumexp(self, axis: Any = None, keepdim: bool = False) -> Self:
         """log of the sum of exp(x); -inf where all are -inf."""
@@ -205,8 +205,8 @@ class ReductionOperations(MovementOperations):
         axes = as_axes(axis, self.shape)
         largest = wide._largest(axes)
         largest = largest.isinf().where(0.0, largest)
-        total = (wide - largest).exp()._reduced(Op.ADD, axes, keepdim)
-        return (total.log() + largest.reshape(total.shape)).cast(result)
+        total = wide.sub(largest).exp()._reduced(Op.ADD, axes, keepdim)
+        return total.log().add(largest.reshape(total.shape)).cast(result)
 
     def logcumsumexp(self, axis: int = 0) -> Self:
         """`logsumexp` of the elements up to each one."""
@@ -231,7 +231,7 @@ class ReductionOperations(MovementOperations):
         return self._of(UOp(Op.DETACH, (value,)))
 
     def _exponentials(self, axis: Any) -> tuple[Self, Self]:
-        e = (self - self._largest(axis)).exp()
+        e = self.sub(self._largest(axis)).exp()
         return e, e._reduced(Op.ADD, _axis_or_none(axis, self.shape), True)
 
 

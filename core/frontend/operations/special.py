@@ -107,8 +107,9 @@ def _tail(size: UOp) -> UOp:
 
 
 def _bell(x: UOp, scale: float) -> UOp:
-    """exp(-scale x²), scale a power of 2: the square in two parts, because its rounding error
-    would be multiplied.
+    """exp(-scale x²), scale a power of 2.
+
+    The square is taken in two parts, because its rounding error would be multiplied.
     """
     bits = {dtypes.float32: dtypes.uint32, dtypes.float64: dtypes.uint64}[x.dtype]
     mask = (1 << x.dtype.bits) - (1 << (_TABLES[x.dtype].split))
