@@ -52,8 +52,7 @@ class RuleSet:
         return RuleSet(self, other)
 
     def candidates(self, node: UOp) -> tuple[Rule, ...]:
-        """Rules that could match a node, by its op, those of its first and last source, and the
-        kinds of its dtype and its first source's."""
+        """Rules that could match a node, by its op, its sources' and the kinds of their dtypes."""
         src = node.src
         key: tuple[Any, ...]
         if src:

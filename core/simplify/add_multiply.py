@@ -9,7 +9,7 @@ from core.ir import COMMUTATIVE, Op, Rule, UOp, bounds, var
 from core.ir.dtype import round_to_float
 from core.ir.pattern import FLOATS, INTEGERS, MACHINE_INTEGERS, Pattern, node
 from core.simplify.constant_folding import fold
-from core.simplify.facts import filled, is_definite
+from core.simplify.facts import filled, is_definite, is_x_definite
 
 _MACHINE: Final = MACHINE_INTEGERS | FLOATS
 _SMALLEST_NORMAL: Final = {5: -14, 8: -126, 11: -1022, 4: -6}
@@ -68,12 +68,12 @@ RULES: Final = (
     Rule("subtract-negated", node(Op.SUB, _X, -_Y, kinds=_MACHINE), lambda x, y: x + y),
     Rule("subtract-zero", _I - 0, lambda x: x),
     Rule("subtract-plus-zero", _F - 0.0, lambda x: x),
-    Rule("subtract-itself", _I - _X, lambda x: filled(0, x), when=lambda x: is_definite(x)),
+    Rule("subtract-itself", _I - _X, lambda x: filled(0, x), when=is_x_definite),
     Rule("multiply-by-one", _I * 1, lambda x: x),
     Rule("multiply-by-one-point-zero", _F * 1.0, lambda x: x),
     Rule("multiply-by-minus-one", node(Op.MUL, _X, -1, kinds=frozenset({"signed", *FLOATS})),
          lambda x: -x),
-    Rule("multiply-by-zero", _I * 0, lambda x: filled(0, x), when=lambda x: is_definite(x)),
+    Rule("multiply-by-zero", _I * 0, lambda x: filled(0, x), when=is_x_definite),
     Rule("divide-by-one-point-zero", _F / 1.0, lambda x: x),
     Rule("divide-by-power-of-two", _F / _C, _by_power_of_two),
     Rule("power-one", node(Op.POW, _F, 1.0), lambda x: x),
@@ -81,7 +81,7 @@ RULES: Final = (
     Rule("multiply-add-one", node(Op.MULACC, _X, 1, _Z), lambda x, z: x + z,
          note="a fused product with 1 is exact"),
     Rule("multiply-add-minus-zero", node(Op.MULACC, _F, _Y, -0.0), lambda x, y: x * y),
-    Rule("negate-twice", -(-_X), lambda x: x),
+    Rule("negate-twice", node(Op.NEG, -_X), lambda x: x),
     Rule("larger-of-itself", _X.maximum(_X), lambda x: x),
     Rule("larger-by-bounds", node(Op.MAX, _I, _Y, kinds=INTEGERS), _larger),
     *(Rule(f"{op.name.lower()}-constants-together",

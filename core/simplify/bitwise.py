@@ -6,7 +6,7 @@ from typing import Final
 
 from core.ir import Op, Rule, UOp, bounds, var
 from core.ir.pattern import INTEGERS, MACHINE_INTEGERS, WEAK, Pattern, node
-from core.simplify.facts import filled, is_definite
+from core.simplify.facts import filled, is_definite, is_x_definite
 
 
 def _shift_of_shift(found: UOp, x: UOp, c: UOp, d: UOp) -> UOp | None:
@@ -44,8 +44,8 @@ _SHIFTS: Final = frozenset({Op.SHL, Op.SHR})
 RULES: Final = (
     Rule("and-itself", _M & _X, lambda x: x),
     Rule("or-itself", _M | _X, lambda x: x),
-    Rule("exclusive-or-itself", _M ^ _X, lambda x: filled(0, x), when=lambda x: is_definite(x)),
-    Rule("and-zero", _M & 0, lambda x: filled(0, x), when=lambda x: is_definite(x)),
+    Rule("exclusive-or-itself", _M ^ _X, lambda x: filled(0, x), when=is_x_definite),
+    Rule("and-zero", _M & 0, lambda x: filled(0, x), when=is_x_definite),
     Rule("and-all-ones", _M & _C, lambda x: x, when=_all_ones),
     Rule("and-by-bounds", _M & _C, lambda x: x, when=_holds_mask),
     Rule("or-zero", _M | 0, lambda x: x),

@@ -9,7 +9,7 @@ from core.ir import Op, Rule, UOp, bounds, var
 from core.ir.dtype import wrap_integer
 from core.ir.operation import COMPARISON
 from core.ir.pattern import BOOL, INTEGERS, MACHINE_INTEGERS, WEAK, Pattern, node
-from core.simplify.facts import filled, is_definite
+from core.simplify.facts import filled, is_definite, is_x_definite
 from core.simplify.sums import Terms, build_sum, interval, terms_of
 
 
@@ -126,7 +126,7 @@ _EQUALITY: Final = frozenset({Op.CMPEQ, Op.CMPNE})
 RULES: Final = (
     Rule("decide-comparison", Pattern(ops=COMPARISON, name="found"), _decide),
     Rule("less-than-itself", node(Op.CMPLT, var("x", INTEGERS | BOOL), _X, name="found"),
-         lambda found: filled(value=False, model=found), when=lambda x: is_definite(x)),
+         lambda found: filled(value=False, model=found), when=is_x_definite),
     Rule("less-in-order", node(Op.CMPLT, _WX, _WY, name="found"), _less, unbounded=True),
     Rule("equal-in-order", Pattern(ops=_EQUALITY, name="found"), _equal, when=_is_weak,
          unbounded=True),

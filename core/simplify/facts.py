@@ -45,6 +45,16 @@ def is_definite(*roots: UOp) -> bool:
     return True
 
 
+def is_x_definite(x: UOp) -> bool:
+    """`is_definite` as the condition of a row that drops its x."""
+    return is_definite(x)
+
+
+def is_g_definite(g: UOp) -> bool:
+    """`is_definite` as the condition of a row that drops its g."""
+    return is_definite(g)
+
+
 def is_gated(node: UOp) -> bool:
     """Whether this is WHERE(gate, value, Invalid)."""
     return node.op is Op.WHERE and node.src[2].is_invalid

@@ -31,15 +31,15 @@ _ALL: Final = RuleSet(
 RULES: Final = RuleSet(rule for rule in _ALL if not rule.unbounded)
 
 
-def simplify_valid(index: UOp) -> UOp:
+def simplify_valid(found: UOp) -> UOp:
     """A gated index simplified by what its gate says; see `core.simplify.validity`."""
-    return _simplify_valid(index, lambda value: rewrite(value, _ALL))
+    return _simplify_valid(found, lambda value: rewrite(value, _ALL))
 
 
 #: RULES, and those that hold only for integers that never wrap.
 INDEX_RULES: Final = RuleSet(_ALL, (
     Rule("gated-index", node(Op.WHERE, var("g"), var("x"), node(Op.CONST), name="found"),
-         lambda found: simplify_valid(found), kinds=WEAK, unbounded=True),
+         simplify_valid, kinds=WEAK, unbounded=True),
 ))
 
 _known: WeakKeyDictionary[UOp, UOp | None] = WeakKeyDictionary()

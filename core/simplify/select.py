@@ -10,7 +10,7 @@ from typing import Final
 
 from core.ir import BINARY_OPS, ELEMENTWISE, Op, Rule, UOp, dtypes, var
 from core.ir.pattern import BOOL, Pattern, node
-from core.simplify.facts import filled, is_definite, is_gated, structural_order
+from core.simplify.facts import filled, is_definite, is_g_definite, is_gated, structural_order
 from core.simplify.sums import terms_of
 
 _MOST_CLAUSES: Final = 32
@@ -158,7 +158,7 @@ INVALID_RULES: Final = (
 RULES: Final = (
     Rule("constant-gate", _C.where(_X, _Y), _constant_gate, when=lambda c: not c.is_invalid),
     Rule("same-branches", node(Op.WHERE, _G, _X, _X, name="found"),
-         lambda found, g, x: _is_tight(x, found), when=lambda g: is_definite(g)),
+         lambda found, g, x: _is_tight(x, found), when=is_g_definite),
     Rule("same-gate", node(Op.WHERE, _G, _X, _Y, name="found"), _same_gate),
     Rule("choice-of-truth", node(Op.WHERE, _G, _X, _Y, name="found"), _choice_of_truth,
          kinds=BOOL),
@@ -166,10 +166,10 @@ RULES: Final = (
          when=lambda x, y: not (x.is_invalid or y.is_invalid)),
     Rule("and-true", _G & True, lambda g: g),
     Rule("and-false", _G & False, lambda g: filled(value=False, model=g),
-         when=lambda g: is_definite(g)),
+         when=is_g_definite),
     Rule("or-false", _G | False, lambda g: g),
     Rule("or-true", _G | True, lambda g: filled(value=True, model=g),
-         when=lambda g: is_definite(g)),
+         when=is_g_definite),
     Rule("exclusive-or-true", _G ^ True, lambda g: g.logical_not()),
     Rule("exclusive-or-false", _G ^ False, lambda g: g),
     Rule("implied-clause", node(Op.AND, _G, _H), _implied,

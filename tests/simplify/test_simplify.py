@@ -33,6 +33,9 @@ def weak(depth):
         st.builds(lambda a, k: a // k, inner, COEFFICIENTS),
         st.builds(lambda a, k: a % k, inner, COEFFICIENTS),
         st.builds(lambda a, b: a.maximum(b), inner, inner),
+        st.builds(lambda a, k, m: a // k * m + a % k, inner, COEFFICIENTS, COEFFICIENTS),
+        st.builds(lambda a, k, m: a // k % 2 * m + a % k, inner, COEFFICIENTS, COEFFICIENTS),
+        st.builds(lambda a, k, m: a * m - a % k, inner, COEFFICIENTS, COEFFICIENTS),
         st.builds(lambda a: (a * N + K) // N, inner),
         st.builds(lambda a: (a * N + K) % N, inner),
         st.builds(lambda g, a, b: g.where(a, b), truth(depth - 1), inner, inner),
@@ -93,7 +96,7 @@ def agree(before, after, points, seed=0):
             assert low <= right[0] <= high
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(weak(3))
 def test_index_expressions(expression):
     agree(expression, simplify(expression), 40)
