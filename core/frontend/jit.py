@@ -38,6 +38,13 @@ class JitError(CoreError, RuntimeError):
 class _Running:
     """The answers of a running trace; see `realization.Trace`."""
 
+    def __init__(self, stand: _Stand) -> None:
+        self._stand = stand
+
+    def adopt(self, tensor: TensorBase) -> None:
+        """Let a tensor that was created just now name a placeholder."""
+        self._stand.add(tensor)
+
     def realize(self, values: Sequence[UOp]) -> list[UOp]:
         """Nothing is computed: the values are results of the program."""
         return [v if realization.is_storage(v) else v.contiguous() for v in values]
@@ -92,7 +99,7 @@ class _Trace:
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
         inputs = tensors_in((args, kwargs))
         stand = _Stand(inputs)
-        realization.running.trace = _Running()
+        realization.running.trace = _Running(stand)
         try:
             result = function(*args, **kwargs)
             assigned, grads = stand.changed()

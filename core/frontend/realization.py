@@ -27,6 +27,9 @@ class Trace(Protocol):
     def realize(self, values: Sequence[UOp]) -> list[UOp]:
         """Note values as results of the trace."""
 
+    def adopt(self, tensor: Any) -> None:
+        """Take a tensor that was created just now for one that was there before."""
+
     def refuse_to_read(self) -> None:
         """Raise, because a value is wanted while nothing is computed."""
 

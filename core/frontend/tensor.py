@@ -11,11 +11,11 @@ from core.frontend.base import TensorBase, assigned_tensors, moved, named_tensor
 from core.frontend.broadcasting import broadcast, show
 from core.frontend.gradient import compute_gradient, depends_on
 from core.frontend.host_data import NOT_IN_NUMPY, to_nested, to_numpy
-from core.frontend.operators import Operators
+from core.frontend.operations.in_place import InPlaceOperators
 from core.ir import DType, Op, UOp
 
 
-class Tensor(Operators):
+class Tensor(InPlaceOperators):
     """A multi-dimensional array whose value is computed when it is read.
 
     Operations build a graph and return at once; `numpy()`, `tolist()`, `item()`, printing and
@@ -38,7 +38,7 @@ class Tensor(Operators):
         Raises:
             CoreError: It cannot be computed; the message names the line that made the tensor.
         """
-        tensors = (self, *others)
+        tensors: tuple[TensorBase, ...] = (self, *others)
         for tensor, storage in zip(tensors, self._storages(tensors), strict=True):
             tensor.uop = storage
             named_tensors[id(tensor)] = tensor

@@ -14,14 +14,18 @@ RANDOM = np.random.default_rng(0)
 def reference(x, w, stride=(1, 1), dilation=(1, 1), pads=((0, 0), (0, 0)), groups=1):
     x = np.pad(x, ((0, 0), (0, 0), *pads)).astype("f8")
     outputs, inner, *kernel = w.shape
-    sizes = [(n - d * (k - 1) - 1) // s + 1
-             for n, d, k, s in zip(x.shape[2:], dilation, kernel, stride)]
+    sizes = [
+        (n - d * (k - 1) - 1) // s + 1 for n, d, k, s in zip(x.shape[2:], dilation, kernel, stride, strict=True)
+    ]
     result = np.zeros((x.shape[0], outputs, *sizes))
     for o, i, j in itertools.product(range(outputs), *map(range, sizes)):
         g = o // (outputs // groups)
-        window = x[:, g * inner:(g + 1) * inner,
-                   i * stride[0]:i * stride[0] + dilation[0] * (kernel[0] - 1) + 1:dilation[0],
-                   j * stride[1]:j * stride[1] + dilation[1] * (kernel[1] - 1) + 1:dilation[1]]
+        window = x[
+            :,
+            g * inner : (g + 1) * inner,
+            i * stride[0] : i * stride[0] + dilation[0] * (kernel[0] - 1) + 1 : dilation[0],
+            j * stride[1] : j * stride[1] + dilation[1] * (kernel[1] - 1) + 1 : dilation[1],
+        ]
         result[:, o, i, j] = (window * w[o]).sum((1, 2, 3))
     return result
 
@@ -29,8 +33,10 @@ def reference(x, w, stride=(1, 1), dilation=(1, 1), pads=((0, 0), (0, 0)), group
 CASES = [
     ({}, ((1, 1), (1, 1), ((0, 0), (0, 0)), 1)),
     ({"stride": 2, "padding": 1}, ((2, 2), (1, 1), ((1, 1), (1, 1)), 1)),
-    ({"stride": (2, 1), "dilation": (1, 3), "padding": (1, 2, 0, 3)},
-     ((2, 1), (1, 3), ((0, 3), (1, 2)), 1)),
+    (
+        {"stride": (2, 1), "dilation": (1, 3), "padding": (1, 2, 0, 3)},
+        ((2, 1), (1, 3), ((0, 3), (1, 2)), 1),
+    ),
     ({"groups": 2, "padding": (2, 0)}, ((1, 1), (1, 1), ((2, 2), (0, 0)), 2)),
     ({"padding": "same", "dilation": 2}, ((1, 1), (2, 2), ((2, 2), (1, 1)), 1)),
 ]
@@ -80,9 +86,22 @@ def test_half_precision_products_accumulate_in_float32():
 def pooled(x, kernel, stride, padding, function, fill):
     x = np.pad(x, ((0, 0), (0, 0), (padding,) * 2, (padding,) * 2), constant_values=fill)
     rows, columns = ((n - kernel) // stride + 1 for n in x.shape[2:])
-    return np.stack([np.stack([
-        function(x[:, :, i * stride:i * stride + kernel, j * stride:j * stride + kernel], (2, 3))
-        for j in range(columns)], -1) for i in range(rows)], -2)
+    return np.stack(
+        [
+            np.stack(
+                [
+                    function(
+                        x[:, :, i * stride : i * stride + kernel, j * stride : j * stride + kernel],
+                        (2, 3),
+                    )
+                    for j in range(columns)
+                ],
+                -1,
+            )
+            for i in range(rows)
+        ],
+        -2,
+    )
 
 
 @pytest.mark.parametrize(("kernel", "stride", "padding"), [(2, 2, 0), (3, 2, 1), (3, 1, 0)])
@@ -106,13 +125,19 @@ def test_pooling_at_edges():
     assert Tensor(b).max_pool2d((3, 3), 2, padding=1).tolist() == [[[[-1, -2], [-5, -6]]]]
 
 
-@pytest.mark.parametrize(("mistake", "text"), [
-    (lambda x: x.conv2d(Tensor.ones(2, 3, 2, 2)), "4 channels"),
-    (lambda x: x.conv2d(Tensor.ones(2, 4, 9, 9)), "shorter than a kernel"),
-    (lambda x: x.conv2d(Tensor.ones(2, 4, 2, 2), stride=0), "stride is an integer of at least 1"),
-    (lambda x: x.conv2d(Tensor.ones(2, 4, 2)), "trailing axes"),
-    (lambda x: x.max_pool2d((9, 9)), "shorter than the kernel"),
-])
+@pytest.mark.parametrize(
+    ("mistake", "text"),
+    [
+        (lambda x: x.conv2d(Tensor.ones(2, 3, 2, 2)), "4 channels"),
+        (lambda x: x.conv2d(Tensor.ones(2, 4, 9, 9)), "shorter than a kernel"),
+        (
+            lambda x: x.conv2d(Tensor.ones(2, 4, 2, 2), stride=0),
+            "stride is an integer of at least 1",
+        ),
+        (lambda x: x.conv2d(Tensor.ones(2, 4, 2)), "trailing axes"),
+        (lambda x: x.max_pool2d((9, 9)), "shorter than the kernel"),
+    ],
+)
 def test_mistakes(mistake, text):
     with pytest.raises(ShapeError, match=text):
         mistake(Tensor.ones(1, 4, 5, 5))

@@ -42,11 +42,53 @@ def check(function, *arrays, tolerance=1e-6):
 
 X = RANDOM.normal(size=(2, 3))
 POSITIVE = abs(X) + 0.5
-FUNCTIONS = ["exp", "exp2", "expm1", "sin", "cos", "tan", "tanh", "sigmoid", "erf", "erfc", "silu",
-             "gelu", "softplus", "relu", "elu", "selu", "celu", "mish", "leaky_relu", "abs", "sinh",
-             "cosh", "logsigmoid", "softsign", "square", "reciprocal", "softmax", "log_softmax",
-             "logsumexp", "cumsum", "cumprod", "sum", "mean", "prod", "max", "min", "var", "std",
-             "logcumsumexp", "cummax", "layernorm", "hardswish", "quick_gelu", "relu6", "clone"]
+FUNCTIONS = [
+    "exp",
+    "exp2",
+    "expm1",
+    "sin",
+    "cos",
+    "tan",
+    "tanh",
+    "sigmoid",
+    "erf",
+    "erfc",
+    "silu",
+    "gelu",
+    "softplus",
+    "relu",
+    "elu",
+    "selu",
+    "celu",
+    "mish",
+    "leaky_relu",
+    "abs",
+    "sinh",
+    "cosh",
+    "logsigmoid",
+    "softsign",
+    "square",
+    "reciprocal",
+    "softmax",
+    "log_softmax",
+    "logsumexp",
+    "cumsum",
+    "cumprod",
+    "sum",
+    "mean",
+    "prod",
+    "max",
+    "min",
+    "var",
+    "std",
+    "logcumsumexp",
+    "cummax",
+    "layernorm",
+    "hardswish",
+    "quick_gelu",
+    "relu6",
+    "clone",
+]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -60,11 +102,19 @@ def test_function_of_positive(name):
 
 
 BINARY = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b, "pow": lambda a, b: a**b, "max": lambda a, b: a.maximum(b),
-    "min": lambda a, b: a.minimum(b), "where": lambda a, b: (a > b).where(a, b * 2),
-    "mod": lambda a, b: a % b, "floordiv": lambda a, b: a // b, "copysign": lambda a, b: a.copysign(b),
-    "power 3": lambda a, b: a**3 + b**-1 + a**2.5, "reflected": lambda a, b: 2 / a + 2**b - (1 - b),
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "pow": lambda a, b: a**b,
+    "max": lambda a, b: a.maximum(b),
+    "min": lambda a, b: a.minimum(b),
+    "where": lambda a, b: (a > b).where(a, b * 2),
+    "mod": lambda a, b: a % b,
+    "floordiv": lambda a, b: a // b,
+    "copysign": lambda a, b: a.copysign(b),
+    "power 3": lambda a, b: a**3 + b**-1 + a**2.5,
+    "reflected": lambda a, b: 2 / a + 2**b - (1 - b),
 }
 
 
@@ -74,19 +124,35 @@ def test_binary_with_broadcasting(name):
 
 
 MOVES = {
-    "reshape": lambda x: x.reshape(3, 2), "permute": lambda x: x.T, "flip": lambda x: x.flip(1),
-    "expand": lambda x: x.reshape(2, 1, 3).expand(4, 2, 5, 3), "pad": lambda x: x.pad((1, 2, 0, -1)),
-    "shrink": lambda x: x[:, 1:], "step": lambda x: x[:, ::2], "back": lambda x: x[::-1, ::-2],
-    "int": lambda x: x[1], "cat": lambda x: x.cat(x * 2, x[:1]), "stack": lambda x: x.stack(x * 3, dim=2),
-    "reflect": lambda x: x.pad((2, 1), mode="reflect"), "roll": lambda x: x.roll(1, 1),
-    "tril": lambda x: x.tril(), "repeat": lambda x: x.repeat(2, 3), "cast": lambda x: x.cast("float64"),
-    "array": lambda x: x[[0, 1, 1]], "arrays": lambda x: x[[0, 1, 1], [2, 0, 0]],
-    "gather": lambda x: x.gather(1, Tensor([[0, 0, 2, 1]])), "diagonal": lambda x: x[:2, :2].diagonal(),
-    "scatter": lambda x: Tensor.zeros(2, 4, dtype="float64").scatter(1, Tensor([[3, 0], [1, 1]]), x),
+    "reshape": lambda x: x.reshape(3, 2),
+    "permute": lambda x: x.T,
+    "flip": lambda x: x.flip(1),
+    "expand": lambda x: x.reshape(2, 1, 3).expand(4, 2, 5, 3),
+    "pad": lambda x: x.pad((1, 2, 0, -1)),
+    "shrink": lambda x: x[:, 1:],
+    "step": lambda x: x[:, ::2],
+    "back": lambda x: x[::-1, ::-2],
+    "int": lambda x: x[1],
+    "cat": lambda x: x.cat(x * 2, x[:1]),
+    "stack": lambda x: x.stack(x * 3, dim=2),
+    "reflect": lambda x: x.pad((2, 1), mode="reflect"),
+    "roll": lambda x: x.roll(1, 1),
+    "tril": lambda x: x.tril(),
+    "repeat": lambda x: x.repeat(2, 3),
+    "cast": lambda x: x.cast("float64"),
+    "array": lambda x: x[[0, 1, 1]],
+    "arrays": lambda x: x[[0, 1, 1], [2, 0, 0]],
+    "gather": lambda x: x.gather(1, Tensor([[0, 0, 2, 1]])),
+    "diagonal": lambda x: x[:2, :2].diagonal(),
+    "scatter": lambda x: Tensor.zeros(2, 4, dtype="float64").scatter(
+        1, Tensor([[3, 0], [1, 1]]), x
+    ),
     "scatter add": lambda x: x.scatter(1, Tensor([[2, 2]]), x * 3, reduce="add"),
-    "contiguous": lambda x: x.contiguous() * 2, "clamp": lambda x: x.clamp(-0.3, 0.4),
+    "contiguous": lambda x: x.contiguous() * 2,
+    "clamp": lambda x: x.clamp(-0.3, 0.4),
     "contiguous backward": lambda x: x.contiguous_backward() * x,
-    "layernorm": lambda x: x.layernorm(), "normalize": lambda x: x.normalize(),
+    "layernorm": lambda x: x.layernorm(),
+    "normalize": lambda x: x.normalize(),
 }
 
 
@@ -96,16 +162,26 @@ def test_movement(name):
 
 
 PRODUCTS = {
-    "matmul": (lambda a, b: a @ b, (2, 3), (3, 4)), "vector": (lambda a, b: a @ b, (3,), (2, 3, 4)),
+    "matmul": (lambda a, b: a @ b, (2, 3), (3, 4)),
+    "vector": (lambda a, b: a @ b, (3,), (2, 3, 4)),
     "einsum": (lambda a, b: Tensor.einsum("bij,kj->bik", a, b), (2, 2, 3), (4, 3)),
     "conv": (lambda a, b: a.conv2d(b), (1, 2, 4, 4), (2, 2, 3, 2)),
-    "conv strided": (lambda a, b: a.conv2d(b, stride=2, padding=1, dilation=(1, 2)),
-                     (1, 2, 5, 6), (1, 2, 2, 2)),
+    "conv strided": (
+        lambda a, b: a.conv2d(b, stride=2, padding=1, dilation=(1, 2)),
+        (1, 2, 5, 6),
+        (1, 2, 2, 2),
+    ),
     "conv groups": (lambda a, b: a.conv2d(b, groups=2), (1, 2, 3, 3), (2, 1, 2, 2)),
-    "transposed": (lambda a, b: a.conv_transpose2d(b, stride=2, padding=1, output_padding=1),
-                   (1, 2, 3, 2), (2, 1, 3, 2)),
-    "attention": (lambda a, b: a.scaled_dot_product_attention(b, b * 2, is_causal=True),
-                  (3, 2), (3, 2)),
+    "transposed": (
+        lambda a, b: a.conv_transpose2d(b, stride=2, padding=1, output_padding=1),
+        (1, 2, 3, 2),
+        (2, 1, 3, 2),
+    ),
+    "attention": (
+        lambda a, b: a.scaled_dot_product_attention(b, b * 2, is_causal=True),
+        (3, 2),
+        (3, 2),
+    ),
     "bce": (lambda a, b: a.binary_crossentropy_logits(b.sigmoid()), (4,), (4,)),
     "ce": (lambda a, b: (a @ b).cross_entropy(Tensor([0, 2]), label_smoothing=0.1), (2, 3), (3, 3)),
 }
@@ -117,24 +193,43 @@ def test_product(name):
     check(function, *(RANDOM.normal(size=s) for s in shapes))
 
 
-@pytest.mark.parametrize("pool", [
-    lambda x: x.max_pool2d((2, 2)), lambda x: x.max_pool2d((3, 3), 2, padding=1),
-    lambda x: x.avg_pool2d((3, 3), 1), lambda x: x.avg_pool2d((3, 3), 3, ceil_mode=True),
-])
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda x: x.max_pool2d((2, 2)),
+        lambda x: x.max_pool2d((3, 3), 2, padding=1),
+        lambda x: x.avg_pool2d((3, 3), 1),
+        lambda x: x.avg_pool2d((3, 3), 3, ceil_mode=True),
+    ],
+)
 def test_pooling(pool):
     check(pool, RANDOM.permutation(50).reshape(1, 2, 5, 5) / 7)
 
 
 SECOND = {
-    "polynomial": lambda x: x * x * x * x, "exp": lambda x: (x * 2).exp(), "tanh": lambda x: x.tanh(),
-    "sigmoid": lambda x: x.sigmoid(), "gelu": lambda x: x.gelu(), "softmax": lambda x: x.softmax() ** 2,
-    "division": lambda x: 1 / (x + 5), "power": lambda x: (x + 5) ** 2.5, "prod": lambda x: x.prod(1),
-    "logsumexp": lambda x: x.logsumexp(1), "sqrt": lambda x: (x + 5).sqrt(),
-    "std": lambda x: x.std(1), "gather": lambda x: x[[0, 0, 1]] ** 3, "matmul": lambda x: (x @ x.T) ** 2,
-    "step": lambda x: x[:, ::2] ** 3, "cumsum": lambda x: x.cumsum(1) ** 3,
+    "polynomial": lambda x: x * x * x * x,
+    "exp": lambda x: (x * 2).exp(),
+    "tanh": lambda x: x.tanh(),
+    "sigmoid": lambda x: x.sigmoid(),
+    "gelu": lambda x: x.gelu(),
+    "softmax": lambda x: x.softmax() ** 2,
+    "division": lambda x: 1 / (x + 5),
+    "power": lambda x: (x + 5) ** 2.5,
+    "prod": lambda x: x.prod(1),
+    "logsumexp": lambda x: x.logsumexp(1),
+    "sqrt": lambda x: (x + 5).sqrt(),
+    "std": lambda x: x.std(1),
+    "gather": lambda x: x[[0, 0, 1]] ** 3,
+    "matmul": lambda x: (x @ x.T) ** 2,
+    "step": lambda x: x[:, ::2] ** 3,
+    "cumsum": lambda x: x.cumsum(1) ** 3,
     "conv": lambda x: x.reshape(1, 1, 2, 3).conv2d(x[:, :2].reshape(1, 1, 2, 2)) ** 2,
-    "strided conv": lambda x: x.reshape(1, 1, 2, 3).conv2d(x[:1, :2].reshape(1, 1, 1, 2), stride=2) ** 3,
-    "max": lambda x: x.max(1) ** 3, "log": lambda x: (x + 5).log(), "erf": lambda x: x.erf(),
+    "strided conv": lambda x: (
+        x.reshape(1, 1, 2, 3).conv2d(x[:1, :2].reshape(1, 1, 1, 2), stride=2) ** 3
+    ),
+    "max": lambda x: x.max(1) ** 3,
+    "log": lambda x: (x + 5).log(),
+    "erf": lambda x: x.erf(),
 }
 
 
@@ -143,7 +238,7 @@ def test_second_order(name):
     w = RANDOM.normal(size=X.shape)
 
     def first(x):
-        g, = (SECOND[name](x)).sum().gradient(x)
+        (g,) = (SECOND[name](x)).sum().gradient(x)
         return g * Tensor(w)
 
     check(first, X, tolerance=1e-5)
@@ -162,7 +257,9 @@ def test_conventions():
     assert gradient(lambda x: x.prod(), [0.0, 2.0, 5.0]) == [[10, 0, 0]]
     assert gradient(lambda x: x.prod(), [0.0, 0.0, 5.0]) == [[0, 0, 0]]
     assert gradient(lambda x: x.round().sum() + x.sign().sum() + x, [1.7]) == [[1]]
-    safe = gradient(lambda x: (x > 0).where((x > 0).where(x, 1.0).sqrt(), 0.0).sum(), [-4.0, 9.0, 0.0])
+    safe = gradient(
+        lambda x: (x > 0).where((x > 0).where(x, 1.0).sqrt(), 0.0).sum(), [-4.0, 9.0, 0.0]
+    )
     np.testing.assert_allclose(safe, [[0, 1 / 6, 0]], rtol=1e-6)
 
 
@@ -184,10 +281,11 @@ def test_saturated_functions_have_finite_gradients():
 
 def test_half_precision_gradients():
     x = Tensor([1.0, 2.0], dtype="float16")
-    g, = (x.exp() * 3).sum().gradient(x)
+    (g,) = (x.exp() * 3).sum().gradient(x)
     assert g.dtype is dtypes.float16
-    np.testing.assert_array_equal(g.numpy(), (np.exp([1.0, 2.0]).astype("f2") * 0 + np.float16(
-        [8.1548455, 22.167168])))
+    np.testing.assert_array_equal(
+        g.numpy(), (np.exp([1.0, 2.0]).astype("f2") * 0 + np.float16([8.1548455, 22.167168]))
+    )
 
 
 def test_backward_fills_leaves():
@@ -232,7 +330,7 @@ def test_given_gradients_detach_and_copies():
     y = x * 3
     assert y.gradient(x, gradient=Tensor([1.0, 10.0]))[0].tolist() == [3, 30]
     assert (x.detach() * x).sum().gradient(x)[0].tolist() == [1, 2]
-    z, = y.sum().gradient(Tensor([1.0]), materialize_grads=True)
+    (z,) = y.sum().gradient(Tensor([1.0]), materialize_grads=True)
     assert z.tolist() == [0]
 
 
@@ -264,7 +362,7 @@ def test_a_finished_graph_is_collectable():
     try:
         x = Tensor([1.0, 2.0])
         y = (x * x).tanh()
-        g, = y.sum().gradient(x)
+        (g,) = y.sum().gradient(x)
         g.numpy()
         node = weakref.ref(y.uop)
         del y, g, x

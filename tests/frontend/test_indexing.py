@@ -9,16 +9,33 @@ from core.frontend import Tensor
 A = np.arange(60, dtype="i4").reshape(3, 4, 5)
 I, J = np.array([2, 0, -1]), np.array([[1], [3]])
 KEYS = {
-    "int": 1, "negative int": -1, "ints": (0, -2, 3), "slice": slice(1, 3),
-    "step": (slice(None), slice(None, None, 2)), "back": slice(None, None, -1),
-    "step back": (Ellipsis, slice(4, 0, -2)), "long step": (Ellipsis, slice(None, None, 20)),
-    "empty": slice(2, 1), "far": slice(-20, 20), "none": (None, 1, None, slice(0, 2)),
-    "dots": (Ellipsis, 2), "dots middle": (0, Ellipsis, slice(1, 4)), "nothing": (),
-    "list": [2, 0, 0], "array": (slice(None), I), "array last": (Ellipsis, I),
-    "two arrays": (I, J), "apart": (I, slice(None), I), "array and int": (I, 1),
-    "int apart": (0, slice(None), I), "array and slice": (slice(0, 2), I, slice(None, None, 2)),
-    "none and array": (None, None, I), "array none": (I, None), "none slice array": (None, slice(None), I),
-    "mask": A % 3 == 0, "row mask": np.array([True, False, True]),
+    "int": 1,
+    "negative int": -1,
+    "ints": (0, -2, 3),
+    "slice": slice(1, 3),
+    "step": (slice(None), slice(None, None, 2)),
+    "back": slice(None, None, -1),
+    "step back": (Ellipsis, slice(4, 0, -2)),
+    "long step": (Ellipsis, slice(None, None, 20)),
+    "empty": slice(2, 1),
+    "far": slice(-20, 20),
+    "none": (None, 1, None, slice(0, 2)),
+    "dots": (Ellipsis, 2),
+    "dots middle": (0, Ellipsis, slice(1, 4)),
+    "nothing": (),
+    "list": [2, 0, 0],
+    "array": (slice(None), I),
+    "array last": (Ellipsis, I),
+    "two arrays": (I, J),
+    "apart": (I, slice(None), I),
+    "array and int": (I, 1),
+    "int apart": (0, slice(None), I),
+    "array and slice": (slice(0, 2), I, slice(None, None, 2)),
+    "none and array": (None, None, I),
+    "array none": (I, None),
+    "none slice array": (None, slice(None), I),
+    "mask": A % 3 == 0,
+    "row mask": np.array([True, False, True]),
     "mask axis": (slice(None), np.array([True, False, True, True])),
 }
 
@@ -70,15 +87,19 @@ def test_index_tensors_out_of_range_read_zero_and_write_nothing():
     assert x.tolist() == [5, 9, 7]
 
 
-@pytest.mark.parametrize(("key", "kind", "text"), [
-    (3, IndexOutOfRangeError, "index 3 leaves axis 0"),
-    ((0, -5), IndexOutOfRangeError, "index -5 leaves axis 1"),
-    ([0, 3], IndexOutOfRangeError, "index 3"),
-    ((0, 0, 0, 0), IndexOutOfRangeError, "4 indices"),
-    (1.5, DTypeError, "float"), ("a", TypeError, "a"),
-    (Tensor([1.0]), DTypeError, "float32"),
-    (Tensor([True]), IndexOutOfRangeError, "mask"),
-])
+@pytest.mark.parametrize(
+    ("key", "kind", "text"),
+    [
+        (3, IndexOutOfRangeError, "index 3 leaves axis 0"),
+        ((0, -5), IndexOutOfRangeError, "index -5 leaves axis 1"),
+        ([0, 3], IndexOutOfRangeError, "index 3"),
+        ((0, 0, 0, 0), IndexOutOfRangeError, "4 indices"),
+        (1.5, DTypeError, "float"),
+        ("a", TypeError, "a"),
+        (Tensor([1.0]), DTypeError, "float32"),
+        (Tensor([True]), IndexOutOfRangeError, "mask"),
+    ],
+)
 def test_mistakes(key, kind, text):
     with pytest.raises(kind, match=text):
         Tensor(A)[key]

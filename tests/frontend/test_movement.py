@@ -24,17 +24,27 @@ MOVES = {
     "flip": (lambda t: t.flip((0, 2)), lambda a: a[::-1, :, ::-1]),
     "expand": (lambda t: t[:, :1].expand(-1, 5, 4), lambda a: np.repeat(a[:, :1], 5, 1)),
     "shrink": (lambda t: t.shrink((None, (1, 3), (0, 2))), lambda a: a[:, 1:3, :2]),
-    "pad": (lambda t: t.pad(((0, 0), (1, 2), (0, 1)), value=7),
-            lambda a: np.pad(a, ((0, 0), (1, 2), (0, 1)), constant_values=7)),
-    "pad flat": (lambda t: t.pad((1, 0, -1, 2)),
-                 lambda a: np.pad(a[:, 1:], ((0, 0), (0, 2), (1, 0)))),
+    "pad": (
+        lambda t: t.pad(((0, 0), (1, 2), (0, 1)), value=7),
+        lambda a: np.pad(a, ((0, 0), (1, 2), (0, 1)), constant_values=7),
+    ),
+    "pad flat": (
+        lambda t: t.pad((1, 0, -1, 2)),
+        lambda a: np.pad(a[:, 1:], ((0, 0), (0, 2), (1, 0))),
+    ),
     "pad nothing": (lambda t: t.pad(((0, 0),) * 3), lambda a: a),
-    "reflect": (lambda t: t.pad((3, 2, 1, 2), mode="reflect"),
-                lambda a: np.pad(a, ((0, 0), (1, 2), (3, 2)), mode="reflect")),
-    "replicate": (lambda t: t.pad((3, 2), mode="replicate"),
-                  lambda a: np.pad(a, ((0, 0), (0, 0), (3, 2)), mode="edge")),
-    "circular": (lambda t: t.pad((3, 2), mode="circular"),
-                 lambda a: np.pad(a, ((0, 0), (0, 0), (3, 2)), mode="wrap")),
+    "reflect": (
+        lambda t: t.pad((3, 2, 1, 2), mode="reflect"),
+        lambda a: np.pad(a, ((0, 0), (1, 2), (3, 2)), mode="reflect"),
+    ),
+    "replicate": (
+        lambda t: t.pad((3, 2), mode="replicate"),
+        lambda a: np.pad(a, ((0, 0), (0, 0), (3, 2)), mode="edge"),
+    ),
+    "circular": (
+        lambda t: t.pad((3, 2), mode="circular"),
+        lambda a: np.pad(a, ((0, 0), (0, 0), (3, 2)), mode="wrap"),
+    ),
     "squeeze": (lambda t: t[:1, :, :1].squeeze(), lambda a: a[0, :, 0]),
     "squeeze axis": (lambda t: t[:1, :, :1].squeeze(0), lambda a: a[0, :, :1]),
     "unsqueeze": (lambda t: t.unsqueeze(-2), lambda a: a[:, :, None, :]),
@@ -43,8 +53,10 @@ MOVES = {
     "repeat": (lambda t: t.repeat(2, 1, 1, 3), lambda a: np.tile(a, (2, 1, 1, 3))),
     "repeat_interleave": (lambda t: t.repeat_interleave(3, 1), lambda a: np.repeat(a, 3, 1)),
     "cat": (lambda t: t.cat(t + 1, dim=1), lambda a: np.concatenate([a, a + 1], 1)),
-    "cat unequal": (lambda t: Tensor.cat([t, t[:1] * 2, t[:0], t[1:]], dim=0),
-                    lambda a: np.concatenate([a, a[:1] * 2, a[1:]], 0)),
+    "cat unequal": (
+        lambda t: Tensor.cat([t, t[:1] * 2, t[:0], t[1:]], dim=0),
+        lambda a: np.concatenate([a, a[:1] * 2, a[1:]], 0),
+    ),
     "stack": (lambda t: Tensor.stack([t, -t], dim=1), lambda a: np.stack([a, -a], 1)),
     "stack last": (lambda t: t.stack(t, t, dim=-1), lambda a: np.stack([a] * 3, -1)),
     "split": (lambda t: t.split([1, 3], 2)[1], lambda a: a[:, :, 1:]),
@@ -85,7 +97,10 @@ CREATION = {
     "arange": (lambda: Tensor.arange(5), np.arange(5, dtype="i4")),
     "arange down": (lambda: Tensor.arange(10, -3, -4), np.arange(10, -3, -4, dtype="i4")),
     "arange float": (lambda: Tensor.arange(0.5, 3.0, 0.25), np.arange(0.5, 3.0, 0.25, "f4")),
-    "arange int8": (lambda: Tensor.arange(-100, 100, dtype="int8"), np.arange(-100, 100).astype("i1")),
+    "arange int8": (
+        lambda: Tensor.arange(-100, 100, dtype="int8"),
+        np.arange(-100, 100).astype("i1"),
+    ),
     "arange nothing": (lambda: Tensor.arange(3, 1), np.arange(3, 1, dtype="i4")),
     "linspace": (lambda: Tensor.linspace(5, -5, 11), np.linspace(5, -5, 11, dtype="f4")),
     "linspace one": (lambda: Tensor.linspace(3, 9, 1), np.array([3], "f4")),
@@ -102,9 +117,21 @@ def test_creation(name):
     equal(made(), expected)
 
 
-@pytest.mark.parametrize("data", [
-    3, 2.5, True, [1, 2], [[1.5], [2]], [], [[], []], (1, True), range(4), [True, False],
-])
+@pytest.mark.parametrize(
+    "data",
+    [
+        3,
+        2.5,
+        True,
+        [1, 2],
+        [[1.5], [2]],
+        [],
+        [[], []],
+        (1, True),
+        range(4),
+        [True, False],
+    ],
+)
 def test_python_data_comes_back(data):
     expected = list(data) if isinstance(data, (range, tuple)) else data
     assert Tensor(data).tolist() == expected
@@ -119,11 +146,19 @@ def test_dtypes_of_python_data():
     assert Tensor([1.5, 300], dtype="bfloat16").tolist() == [1.5, 300.0]
 
 
-@pytest.mark.parametrize("array", [
-    np.arange(6, dtype=">i4").reshape(2, 3), np.arange(6.0)[::-2], np.arange(6, dtype="u2").reshape(2, 3).T,
-    np.float16(1.5), np.array(3), np.zeros((0, 2), "f8"), np.array([True, False]),
-    np.broadcast_to(np.float32(2), (3, 2)),
-])
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6, dtype=">i4").reshape(2, 3),
+        np.arange(6.0)[::-2],
+        np.arange(6, dtype="u2").reshape(2, 3).T,
+        np.float16(1.5),
+        np.array(3),
+        np.zeros((0, 2), "f8"),
+        np.array([True, False]),
+        np.broadcast_to(np.float32(2), (3, 2)),
+    ],
+)
 def test_numpy_arrays_of_any_layout(array):
     native = np.asarray(array)
     equal(Tensor(array), native.astype(native.dtype.newbyteorder("=")))

@@ -108,7 +108,7 @@ def test_dropout():
     values, counts = np.unique(y.numpy(), return_counts=True)
     np.testing.assert_allclose(values, [0, 4 / 3])
     assert abs(counts[0] / 10_000 - 0.25) < 0.02
-    g, = y.sum().gradient(x)
+    (g,) = y.sum().gradient(x)
     np.testing.assert_array_equal(g.numpy(), y.numpy())
     with pytest.raises(ValueError, match="probability"):
         x.dropout(2)

@@ -56,8 +56,9 @@ def test_arguments_of_extremes(name):
     nans = np.array([[1, np.nan, 7, np.nan], [3, 3, -1, -1]], "f4")
     for a in (ties, nans, A):
         for axis in (None, 0, -1):
-            np.testing.assert_array_equal(getattr(Tensor(a), name)(axis).numpy(),
-                                          getattr(a, name)(axis))
+            np.testing.assert_array_equal(
+                getattr(Tensor(a), name)(axis).numpy(), getattr(a, name)(axis)
+            )
     assert getattr(Tensor(3.0), name)().item() == 0
     with pytest.raises(ShapeError, match="no elements"):
         getattr(Tensor(EMPTY), name)(1)
@@ -78,10 +79,17 @@ def test_reductions_of_nothing():
         z.max(1)
 
 
-@pytest.mark.parametrize(("dtype", "expected"), [
-    ("bool", "int32"), ("int8", "int32"), ("uint8", "uint32"), ("int64", "int64"),
-    ("float16", "float16"), ("bfloat16", "bfloat16"),
-])
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        ("bool", "int32"),
+        ("int8", "int32"),
+        ("uint8", "uint32"),
+        ("int64", "int64"),
+        ("float16", "float16"),
+        ("bfloat16", "bfloat16"),
+    ],
+)
 def test_sums_do_not_overflow(dtype, expected):
     total = Tensor.ones(3000, dtype=dtype).sum()
     assert total.dtype.name == expected
@@ -130,8 +138,16 @@ def test_logsumexp_of_masked_rows():
     close(Tensor(A).logsumexp((0, 1)), np.log(np.exp(A).sum((0, 1))))
 
 
-SHAPES = [((3, 4), (4, 5)), ((4,), (4,)), ((2, 3, 4), (4, 5)), ((4,), (2, 4, 5)),
-          ((2, 1, 3, 4), (5, 4, 2)), ((2, 3, 4), (4,)), ((0, 4), (4, 5)), ((3, 0), (0, 5))]
+SHAPES = [
+    ((3, 4), (4, 5)),
+    ((4,), (4,)),
+    ((2, 3, 4), (4, 5)),
+    ((4,), (2, 4, 5)),
+    ((2, 1, 3, 4), (5, 4, 2)),
+    ((2, 3, 4), (4,)),
+    ((0, 4), (4, 5)),
+    ((3, 0), (0, 5)),
+]
 
 
 @pytest.mark.parametrize("shapes", SHAPES)
@@ -141,8 +157,10 @@ def test_matmul(shapes):
     close(Tensor(a[..., ::-1]) @ Tensor(b), a[..., ::-1] @ b)
 
 
-@pytest.mark.parametrize(("dtype", "result"), [("float16", "float16"), ("int8", "int32"),
-                                               ("bfloat16", "bfloat16"), ("int64", "int64")])
+@pytest.mark.parametrize(
+    ("dtype", "result"),
+    [("float16", "float16"), ("int8", "int32"), ("bfloat16", "bfloat16"), ("int64", "int64")],
+)
 def test_matmul_accumulates_wide_and_rounds_once(dtype, result):
     a, b = RANDOM.integers(-100, 100, (4, 300)), RANDOM.integers(-100, 100, (300, 3))
     product = Tensor(a).cast(dtype) @ Tensor(b).cast(dtype)
@@ -151,10 +169,19 @@ def test_matmul_accumulates_wide_and_rounds_once(dtype, result):
     np.testing.assert_array_equal(product.float().numpy(), expected.float().numpy())
 
 
-EINSUMS = [("ij,jk->ik", (3, 4), (4, 5)), ("ij->ji", (3, 4)), ("ii->i", (4, 4)), ("ii", (4, 4)),
-           ("iij,j->ij", (3, 3, 2), (2,)), ("bij,bjk", (2, 3, 4), (2, 4, 5)), ("i,j,k->kji", (2,), (3,), (4,)),
-           ("...ij,...jk->...ik", (2, 3, 4), (4, 5)), ("ij,kj,lj->ikl", (2, 3), (4, 3), (5, 3)),
-           ("ij->", (3, 4)), ("iji->j", (3, 2, 3))]
+EINSUMS = [
+    ("ij,jk->ik", (3, 4), (4, 5)),
+    ("ij->ji", (3, 4)),
+    ("ii->i", (4, 4)),
+    ("ii", (4, 4)),
+    ("iij,j->ij", (3, 3, 2), (2,)),
+    ("bij,bjk", (2, 3, 4), (2, 4, 5)),
+    ("i,j,k->kji", (2,), (3,), (4,)),
+    ("...ij,...jk->...ik", (2, 3, 4), (4, 5)),
+    ("ij,kj,lj->ikl", (2, 3), (4, 3), (5, 3)),
+    ("ij->", (3, 4)),
+    ("iji->j", (3, 2, 3)),
+]
 
 
 @pytest.mark.parametrize("case", EINSUMS, ids=lambda c: c[0])
@@ -209,8 +236,11 @@ def test_binary_losses():
 
 
 def test_normalization():
-    close(Tensor(A).layernorm(), (A - A.mean(-1, keepdims=True))
-          / np.sqrt(A.var(-1, keepdims=True) + 1e-5), 1e-4)
+    close(
+        Tensor(A).layernorm(),
+        (A - A.mean(-1, keepdims=True)) / np.sqrt(A.var(-1, keepdims=True) + 1e-5),
+        1e-4,
+    )
     mean, invstd = A.mean((0, 2)), 1 / A.std((0, 2))
     w, b = np.arange(4, dtype="f4"), np.ones(4, "f4")
     shaped = [v[:, None] for v in (mean, invstd, w, b)]
@@ -223,8 +253,10 @@ def test_attention():
     scores = q @ k.swapaxes(-1, -2) / 2
     close(Tensor(q).scaled_dot_product_attention(Tensor(k), Tensor(v)), softmax(scores, -1) @ v)
     causal = np.where(np.tril(np.ones((5, 5), bool)), scores, -np.inf)
-    close(Tensor(q).scaled_dot_product_attention(Tensor(k), Tensor(v), is_causal=True),
-          softmax(causal, -1) @ v)
+    close(
+        Tensor(q).scaled_dot_product_attention(Tensor(k), Tensor(v), is_causal=True),
+        softmax(causal, -1) @ v,
+    )
     mask = np.ones((5, 5), bool)
     mask[1] = False
     out = Tensor(q).scaled_dot_product_attention(Tensor(k), Tensor(v), attn_mask=Tensor(mask))

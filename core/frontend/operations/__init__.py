@@ -1,5 +1,5 @@
 """The operations of a tensor, one module per family; each extends the family before it.
 
-base → creation → arithmetic → functions → movement → reduction → matmul → indexing → assignment →
-convolution → random → normalization → loss → Tensor
+base → creation → arithmetic → operators → functions → movement → reduction → matmul → indexing →
+assignment → convolution → random → normalization → loss → in_place → Tensor
 """

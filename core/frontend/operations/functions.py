@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from core.frontend.broadcasting import elementwise, together
 from core.frontend.derivative import with_derivative
-from core.frontend.operations.arithmetic import ArithmeticOperations
+from core.frontend.operations.operators import Operators
 from core.frontend.operations.special import (
     erf,
     erfc,
@@ -26,7 +26,7 @@ from core.ir import Op, UOp, dtypes
 _LN10 = math.log(10.0)
 
 
-class FunctionOperations(ArithmeticOperations):
+class FunctionOperations(Operators):
     """Functions of one number."""
 
     __slots__ = ()
@@ -205,7 +205,7 @@ class FunctionOperations(ArithmeticOperations):
     def leaky_relu(self, negative_slope: float = 0.01) -> Self:
         """x where positive, else slope * x."""
         x = self._float()
-        return (x > 0).where(x, x * negative_slope)
+        return x._binary(Op.CMPLT, 0, reflected=True).where(x, x.mul(negative_slope))
 
     def sigmoid(self) -> Self:
         """1 / (1 + exp(-x))."""
@@ -231,7 +231,8 @@ class FunctionOperations(ArithmeticOperations):
 
     def hardswish(self) -> Self:
         """x * min(max(x + 3, 0), 6) / 6."""
-        return self._float() * (self._float() + 3).relu6() * (1 / 6)
+        x = self._float()
+        return x.mul(x.add(3).relu6()).mul(1 / 6)
 
     def gelu(self, approximate: str = "none") -> Self:
         """x * Φ(x), Φ the normal distribution; "tanh" for the usual approximation."""
@@ -259,7 +260,7 @@ class FunctionOperations(ArithmeticOperations):
     def softsign(self) -> Self:
         """x / (1 + |x|)."""
         x = self._float()
-        return x / (x.abs() + 1)
+        return x.div(x.abs().add(1))
 
     def elu(self, alpha: float = 1.0) -> Self:
         """x where positive, else alpha * (exp(x) - 1)."""
@@ -276,7 +277,7 @@ class FunctionOperations(ArithmeticOperations):
 
     def selu(self) -> Self:
         """Scaled elu of self-normalising networks (Klambauer et al., 2017)."""
-        return self.elu(1.6732632423543772) * 1.0507009873554805
+        return self.elu(1.6732632423543772).mul(1.0507009873554805)
 
 
 _INTEGERS = {8: dtypes.int8, 16: dtypes.int16, 32: dtypes.int32, 64: dtypes.int64}

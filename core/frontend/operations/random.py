@@ -69,6 +69,8 @@ class RandomOperations(ConvolutionOperations):
             if state is None:
                 seed = settings.SEED if cls._seed is None else cls._seed
                 state = cls._random_states[place] = _new_state(cls, seed % _WORD, 0, place)
+                if realization.running.trace is not None:
+                    realization.running.trace.adopt(state.tensor)
             if realization.running.trace is None:
                 value = _host_draw(cls, state, count, place)
             else:

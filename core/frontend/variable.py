@@ -1,0 +1,34 @@
+"""`Variable`: a named integer with bounds, bound to a value at each use."""
+
+from __future__ import annotations
+
+import operator
+from typing import NamedTuple
+
+from core.foundation.errors import ShapeError
+
+
+class Variable(NamedTuple):
+    """An integer in [minimum, maximum] that sizes and slices may use.
+
+        length = Variable("length", 1, 10)
+        x[:length.bind(3)]
+
+    A bound Variable is its value for now: each value is a program of its own.
+    """
+
+    name: str
+    minimum: int
+    maximum: int
+
+    def bind(self, value: int) -> int:
+        """The value, checked against the bounds.
+
+        Raises:
+            ShapeError: It is outside of the bounds.
+        """
+        number = operator.index(value)
+        if not self.minimum <= number <= self.maximum:
+            raise ShapeError(f"{self.name} is bound to {number}, outside of {self.minimum} to "
+                             f"{self.maximum}")
+        return number
