@@ -53,6 +53,7 @@ def digits(test_every: int = 5, device: str | None = None) -> Split:
 
 def _tensors(rows: list[list[int]], device: str | None) -> tuple[Tensor, Tensor]:
     pixels = [value / _WHITE for row in rows for value in row[:-1]]
-    images = Tensor(pixels, dtype=dtypes.float32, device=device, requires_grad=False)
-    labels = Tensor([row[-1] for row in rows], dtype=dtypes.int32, device=device)
-    return images.reshape(len(rows), 1, _SIDE, _SIDE), labels
+    images = Tensor(pixels, dtype=dtypes.float32, device=device)
+    images = images.reshape(len(rows), 1, _SIDE, _SIDE)
+    images.requires_grad = False
+    return images, Tensor([row[-1] for row in rows], dtype=dtypes.int32, device=device)
