@@ -132,4 +132,19 @@ def expand_tiles(sink: UOp) -> UOp:
             effects.append(expander.at(node.src[0], point))
         return UOp.group(*dict.fromkeys(effects)).end(*loops)
 
-    return simplify(map_graph(sink, visit))
+    return map_graph(simplify(map_graph(sink, visit)), _as_vectors)
+
+
+def _as_vectors(node: UOp, original: UOp) -> UOp:
+    """Repeated constants are vectors here, and a gate that is always open is none."""
+    if node.op is Op.EXPAND and not node.src[0].shape:
+        return UOp.stack(*(node.src[0],) * node.shape[0])
+    places = 1 if node.op is Op.LOAD else 2
+    if node.op in (Op.LOAD, Op.STORE) and len(node.src) > places and _is_true(node.src[places]):
+        return node.replace(src=node.src[:places])
+    return node
+
+
+def _is_true(gate: UOp) -> bool:
+    lanes = gate.src if gate.op is Op.STACK else (gate,)
+    return all(lane.op is Op.CONST and lane.value is True for lane in lanes)
