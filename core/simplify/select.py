@@ -61,6 +61,14 @@ def _gates_together(g: UOp, h: UOp, x: UOp, c: UOp, d: UOp) -> UOp | None:
     return (g & h).where(x, c) if c.is_invalid and d.is_invalid else None
 
 
+def _gives_zero_itself(found: UOp, g: UOp, h: UOp, c: UOp, d: UOp) -> bool:
+    """Whether a load gated by h is 0 wherever WHERE(g, load, 0) takes the 0."""
+    return (
+        c.is_invalid and not d.is_invalid and d.arg.bits == 0 and not found.shape
+        and conjuncts(g).keys() <= conjuncts(h).keys()
+    )
+
+
 def _lift_gate(found: UOp) -> UOp | None:
     """An elementwise op of what is not there is not there."""
     for position, source in enumerate(found.src):
@@ -141,6 +149,7 @@ _H: Final = var("h", BOOL)
 _X, _Y = var("x"), var("y")
 _C: Final = Pattern(ops=frozenset({Op.CONST}), name="c")
 _D: Final = Pattern(ops=frozenset({Op.CONST}), name="d")
+_GATED_LOAD: Final = node(Op.LOAD, node(Op.INDEX, var("b"), node(Op.WHERE, _H, _X, _C)))
 _LOGIC: Final = frozenset({Op.AND, Op.OR})
 _MAY_BE_GATED: Final = Pattern(ops=frozenset({Op.WHERE, Op.CONST}))
 
@@ -160,6 +169,8 @@ RULES: Final = (
     Rule("same-branches", node(Op.WHERE, _G, _X, _X, name="found"),
          lambda found, g, x: _is_tight(x, found), when=is_g_definite),
     Rule("same-gate", node(Op.WHERE, _G, _X, _Y, name="found"), _same_gate),
+    Rule("choice-of-gated-load", node(Op.WHERE, _G, _GATED_LOAD.named("load"), _D, name="found"),
+         lambda load: load, when=_gives_zero_itself, note="a gated-off load gives 0"),
     Rule("choice-of-truth", node(Op.WHERE, _G, _X, _Y, name="found"), _choice_of_truth,
          kinds=BOOL),
     Rule("swap-branches", node(Op.WHERE, _G.ne(True), _X, _Y), lambda g, x, y: g.where(y, x),

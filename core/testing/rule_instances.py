@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
+from core.foundation.errors import DTypeError, ShapeError
 from core.ir import (
     COMMUTATIVE,
     ELEMENTWISE,
@@ -78,7 +79,10 @@ class Instances:
         self.shape = self.random.choice([(), (), (), (2,), (2, 3)])
         kinds = rule.kinds
         dtype = self.random.choice([d for d in SAMPLED if kinds is None or d.kind in kinds])
-        return self.build(rule.pattern, dtype)
+        try:
+            return self.build(rule.pattern, dtype)
+        except (ShapeError, DTypeError) as error:
+            raise MismatchError from error
 
     def build(self, pattern: Pattern | None, dtype: DType) -> UOp:
         """An instance of a pattern in a dtype; of None, any value."""
@@ -160,10 +164,7 @@ class Instances:
         src = [self.build(p, kind) for p, kind in zip(patterns, kinds, strict=True)]
         if op in COMMUTATIVE and self.random.random() < 0.5:
             src.reverse()
-        try:
-            return UOp(op, tuple(src), dtype if op is Op.CAST else None)
-        except (TypeError, ValueError) as error:
-            raise MismatchError from error
+        return UOp(op, tuple(src), dtype if op is Op.CAST else None)
 
     def _comparable(self, patterns: list[Pattern | None]) -> DType:
         allowed = [
@@ -203,15 +204,14 @@ class Instances:
         if op is Op.REDUCE:
             return self._reduce(value)
         if op is Op.INDEX:
+            if len(sources) > 1:
+                return UOp(op, (value, *(self.build(p, dtypes.weak_int) for p in sources[1:])))
             return self._index(value)
         if op is Op.LOAD:
             return value.load()
         if op not in MOVEMENT:
             raise MismatchError
-        try:
-            return self._move(op, value)
-        except ValueError as error:
-            raise MismatchError from error
+        return self._move(op, value)
 
     def _reduce(self, value: UOp) -> UOp:
         op = self.random.choice([Op.ADD, Op.MAX, Op.MUL])

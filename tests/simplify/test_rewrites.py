@@ -17,6 +17,7 @@ X, Y = UOp.param(0, dtypes.int32), UOp.param(1, dtypes.int32)
 F, H = UOp.param(2, dtypes.float32), UOp.param(3, dtypes.float32)
 P, Q = UOp.param(4, dtypes.bool), UOp.param(5, dtypes.bool)
 A = UOp.param(6, dtypes.float32, (2, 3))
+B = UOp.param(7, dtypes.float32, (6,))
 TRUE, FALSE = UOp.const(True, dtypes.bool), UOp.const(False, dtypes.bool)
 NOTHING = UOp.invalid()
 ZERO = UOp.const(0)
@@ -51,6 +52,8 @@ ZERO = UOp.const(0)
     (R.valid(P) + J, (R + J).valid(P)), (R.valid(P) * 0, ZERO.valid(P)),
     (R.valid(P).valid(Q), R.valid(P & Q)), ((J % 4).valid(J < 4), J.valid(J < 4)),
     (J.valid((J < 3) & (R + J < 20)), J.valid(J < 3)), (J.valid((J < 2) & (J * -1 < -3)), NOTHING),
+    (P.where(B.index(J.valid(P & Q)).load(), 0.0), B.index(J.valid(P & Q)).load()),
+    (B.index(NOTHING).load(), F.const_like(0)),
     # machine numbers
     (X + 0, X), (X * 1, X), (X * 0, X.const_like(0)), (X - X, X.const_like(0)),
     ((X + 3) + 4, X + 7),
@@ -84,6 +87,7 @@ def test_becomes(before, after):
     (F < H).logical_not(), F / 3.0, F.reduce(Op.ADD, R), (F * H).reduce(Op.ADD, R),
     X.cast(dtypes.float32).cast(dtypes.int32), F.cast(dtypes.int32).cast(dtypes.float32),
     F.cast(dtypes.float16).cast(dtypes.float32), X.cast(dtypes.int8).cast(dtypes.int32), F * F,
+    P.where(B.index(J.valid(Q)).load(), 0.0), P.where(B.index(J.valid(P & Q)).load(), -0.0),
     (X + 1) < X, (X * 2) // 2, X // X, F.eq(F), F < F, X % 4, F.maximum(0.0),
 ])
 def test_stays(node):
