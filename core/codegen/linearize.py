@@ -8,6 +8,7 @@ topological order, early nodes of the graph first.
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from itertools import count as count_from
 from typing import Final
 
 from core.ir import Op, UOp, map_graph, open_ranges, toposort
@@ -28,6 +29,36 @@ def single_ends(sink: UOp) -> UOp:
         return node
 
     return map_graph(sink, visit)
+
+
+def own_ranges(sink: UOp) -> UOp:
+    """A RANGE that several ENDs close becomes one for each of them: each is a loop of its own."""
+    order = toposort(sink)
+    closed: dict[UOp, int] = {}
+    for node in order:
+        if node.op is Op.END:
+            closed[node.src[1]] = closed.get(node.src[1], 0) + 1
+    if all(count == 1 for count in closed.values()):
+        return sink
+    numbers = count_from(1 + max(r.arg.id for r in closed))
+
+    def visit(node: UOp, original: UOp) -> UOp:
+        if node.op is not Op.END or closed[loop := node.src[1]] == 1:
+            return node
+        fresh = loop.replace(arg=loop.arg._replace(id=next(numbers)))
+        return node.replace(src=(_with_range(node.src[0], loop, fresh), fresh))
+
+    return map_graph(sink, visit)
+
+
+def _with_range(effect: UOp, loop: UOp, fresh: UOp) -> UOp:
+    """An effect with an open RANGE replaced; other loops over it, closed already, stay."""
+    done = {loop: fresh}
+    for node in toposort(effect, enter=lambda n: loop in open_ranges(n)):
+        if node not in done:
+            done[node] = node if loop not in open_ranges(node) else node.replace(
+                src=tuple(done[s] for s in node.src))
+    return done[effect]
 
 
 class _LoopTree:
@@ -53,7 +84,7 @@ class _LoopTree:
 
 def linearize(sink: UOp) -> UOp:
     """LINEAR of a kernel in which every END closes one or more loops."""
-    order = toposort(single_ends(sink))
+    order = toposort(own_ranges(single_ends(sink)))
     tree = _LoopTree(order)
     position = {n: k for k, n in enumerate(order)}
     block = {n: tree.innermost(n) for n in order if n.op is not Op.RANGE}
