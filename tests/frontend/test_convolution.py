@@ -15,7 +15,8 @@ def reference(x, w, stride=(1, 1), dilation=(1, 1), pads=((0, 0), (0, 0)), group
     x = np.pad(x, ((0, 0), (0, 0), *pads)).astype("f8")
     outputs, inner, *kernel = w.shape
     sizes = [
-        (n - d * (k - 1) - 1) // s + 1 for n, d, k, s in zip(x.shape[2:], dilation, kernel, stride, strict=True)
+        (n - d * (k - 1) - 1) // s + 1
+        for n, d, k, s in zip(x.shape[2:], dilation, kernel, stride, strict=True)
     ]
     result = np.zeros((x.shape[0], outputs, *sizes))
     for o, i, j in itertools.product(range(outputs), *map(range, sizes)):

@@ -325,6 +325,26 @@ def test_leaves_realised_after_use():
     assert z.gradient(x)[0].tolist() == [12]
 
 
+def test_reading_keeps_the_graph():
+    w = Tensor([2.0, 3.0], requires_grad=True)
+    loss = (w * w).sum()
+    total = Tensor(0.0)
+    total += loss
+    assert (loss.item(), total.item()) == (13, 13)
+    assert "13." in repr(total)
+    (loss + total).backward()
+    assert w.grad.tolist() == [8, 12]
+
+
+def test_assigned_state_is_computed_with_what_is_read():
+    state, other = Tensor([0.0]), Tensor([1.0])
+    for k in range(3):
+        state += 1
+        (other * k).item()
+        assert state.uop.op is Op.BUFFER
+    assert state.item() == 3
+
+
 def test_given_gradients_detach_and_copies():
     x = Tensor([1.0, 2.0])
     y = x * 3

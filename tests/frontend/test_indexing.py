@@ -7,7 +7,7 @@ from core.foundation.errors import DTypeError, IndexOutOfRangeError, ShapeError
 from core.frontend import Tensor
 
 A = np.arange(60, dtype="i4").reshape(3, 4, 5)
-I, J = np.array([2, 0, -1]), np.array([[1], [3]])
+K, J = np.array([2, 0, -1]), np.array([[1], [3]])
 KEYS = {
     "int": 1,
     "negative int": -1,
@@ -24,16 +24,16 @@ KEYS = {
     "dots middle": (0, Ellipsis, slice(1, 4)),
     "nothing": (),
     "list": [2, 0, 0],
-    "array": (slice(None), I),
-    "array last": (Ellipsis, I),
-    "two arrays": (I, J),
-    "apart": (I, slice(None), I),
-    "array and int": (I, 1),
-    "int apart": (0, slice(None), I),
-    "array and slice": (slice(0, 2), I, slice(None, None, 2)),
-    "none and array": (None, None, I),
-    "array none": (I, None),
-    "none slice array": (None, slice(None), I),
+    "array": (slice(None), K),
+    "array last": (Ellipsis, K),
+    "two arrays": (K, J),
+    "apart": (K, slice(None), K),
+    "array and int": (K, 1),
+    "int apart": (0, slice(None), K),
+    "array and slice": (slice(0, 2), K, slice(None, None, 2)),
+    "none and array": (None, None, K),
+    "array none": (K, None),
+    "none slice array": (None, slice(None), K),
     "mask": A % 3 == 0,
     "row mask": np.array([True, False, True]),
     "mask axis": (slice(None), np.array([True, False, True, True])),

@@ -7,7 +7,7 @@ Each takes a float32 or float64 value. The polynomials are printed by
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from functools import cache
 from typing import Final, NamedTuple
 
 from core.frontend.derivative import with_derivative
@@ -28,9 +28,9 @@ class _Table(NamedTuple):
         split: Low bits of x without which its square is exact.
     """
 
-    tanh: Sequence[float]
-    erf: Sequence[float]
-    tail: Sequence[float]
+    tanh: tuple[float, ...]
+    erf: tuple[float, ...]
+    tail: tuple[float, ...]
     split: int
 
 
@@ -73,10 +73,16 @@ _TABLES: Final[dict[DType, _Table]] = {
 }
 
 
-def _polynomial(x: UOp, coefficients: Sequence[float]) -> UOp:
-    result = x.const_like(coefficients[-1])
-    for c in reversed(coefficients[:-1]):
-        result = result * x + c
+@cache
+def _constants(coefficients: tuple[float, ...], dtype: DType) -> tuple[UOp, ...]:
+    """The coefficients as nodes, highest power first; kept, because making them takes longest."""
+    return tuple(UOp.const(c, dtype) for c in reversed(coefficients))
+
+
+def _polynomial(x: UOp, coefficients: tuple[float, ...]) -> UOp:
+    result, *others = _constants(coefficients, x.dtype)
+    for c in others:
+        result = UOp(Op.ADD, (UOp(Op.MUL, (result, x)), c))
     return result
 
 
