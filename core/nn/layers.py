@@ -58,11 +58,11 @@ class Conv2d:
         ShapeError: The groups do not divide the channels.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - a convolution has so many properties
         self, in_channels: int, out_channels: int, kernel_size: int | tuple[int, int],
         stride: int | tuple[int, ...] = 1, padding: int | tuple[int, ...] | str = 0,
         dilation: int | tuple[int, ...] = 1, groups: int = 1, bias: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise ShapeError(f"Conv2d: {groups} groups do not divide {in_channels} input and "
                              f"{out_channels} output channels")
@@ -106,7 +106,7 @@ class BatchNorm:
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
         track_running_stats: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.weight = _filled(num_features, 1.0) if affine else None
         self.bias = _filled(num_features, 0.0) if affine else None
@@ -175,7 +175,7 @@ class LayerNorm:
     def __init__(
         self, normalized_shape: int | Sequence[int], eps: float = 1e-5,
         elementwise_affine: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
         self.normalized_shape, self.eps = tuple(shape), eps
         self.weight = Tensor.ones(self.normalized_shape) if elementwise_affine else None

@@ -143,7 +143,7 @@ class SGD(Optimizer):
     def __init__(
         self, parameters: Sequence[Tensor], lr: float = 1e-3, momentum: float = 0.0,
         weight_decay: float = 0.0, nesterov: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if nesterov and not momentum:
             raise ValueError("Nesterov's form needs momentum")
         super().__init__(parameters, lr)
@@ -179,7 +179,7 @@ class Adam(Optimizer):
     def __init__(
         self, parameters: Sequence[Tensor], lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not all(0 <= beta < 1 for beta in betas):
             raise ValueError(f"betas {betas} are not in [0, 1)")
         super().__init__(parameters, lr)
@@ -207,7 +207,7 @@ class Adam(Optimizer):
     def _with_decay(self, value: Tensor, gradient: Tensor) -> Tensor:
         return gradient + value * self.weight_decay if self.weight_decay else gradient
 
-    def _decayed(self, value: Tensor, lr: Tensor) -> Tensor:  # noqa: ARG002 - AdamW needs it
+    def _decayed(self, value: Tensor, lr: Tensor) -> Tensor:
         return value
 
 
@@ -225,7 +225,7 @@ class AdamW(Adam):
     def __init__(
         self, parameters: Sequence[Tensor], lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.01,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(parameters, lr, betas, eps, weight_decay)
 
     def _with_decay(self, value: Tensor, gradient: Tensor) -> Tensor:

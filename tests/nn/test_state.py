@@ -1,12 +1,17 @@
 """Tensors of models: found by name, counted once, loaded."""
 
-from collections import namedtuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from core import Tensor, dtypes, nn
 from core.foundation.errors import ShapeError
+
+
+class Pair(NamedTuple):
+    left: Tensor
+    right: Tensor
 
 
 class Block:
@@ -40,7 +45,7 @@ def test_shared_layers_are_named_twice_and_trained_once():
 
 
 def test_named_tuples_name_their_fields():
-    pair = namedtuple("Pair", "left right")(Tensor([1.0]), Tensor([2.0]))
+    pair = Pair(Tensor([1.0]), Tensor([2.0]))
     assert list(nn.state.get_state_dict([pair])) == ["0.left", "0.right"]
 
 
