@@ -231,17 +231,21 @@ def normalise_kernel(sink: UOp) -> tuple[UOp, tuple[UOp, ...]]:
     """
     arguments: list[UOp] = []
     numbers = 0
-    mapping: dict[UOp, UOp] = {}
+    renumbered: dict[UOp, ParamSlot | LoopRange] = {}
     for node in _by_appearance(sink):
         if node.op is Op.PARAM:
-            slot = ParamSlot(len(arguments), node.dtype, None, node.arg.space, node.arg.minimum,
-                             node.arg.maximum, None)
-            mapping[node] = node.replace(arg=slot)
+            renumbered[node] = ParamSlot(len(arguments), node.dtype, None, node.arg.space,
+                                         node.arg.minimum, node.arg.maximum, None)
             arguments.append(node)
         elif node.op is Op.RANGE:
-            mapping[node] = node.replace(arg=LoopRange(numbers, node.arg.axis_type))
+            renumbered[node] = LoopRange(numbers, node.arg.axis_type)
             numbers += 1
-    renamed = map_graph(sink, lambda node, original: mapping.get(original, node))
+
+    def visit(node: UOp, original: UOp) -> UOp:
+        # The rebuilt node: the bound of a RANGE may be a Variable, with a new number too.
+        return node.replace(arg=renumbered[original]) if original in renumbered else node
+
+    renamed = map_graph(sink, visit)
     return renamed.replace(arg=KernelInfo(kernel_name(renamed))), tuple(arguments)
 
 
