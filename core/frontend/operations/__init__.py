@@ -1,5 +1,6 @@
 """The operations of a tensor, one module per family; each extends the family before it.
 
 base → creation → arithmetic → operators → functions → movement → reduction → matmul → indexing →
-assignment → convolution → random → normalization → loss → in_place → Tensor
+assignment → convolution → random → normalization → loss → sorting → in_place →
+Tensor
 """

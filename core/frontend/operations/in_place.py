@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from core.frontend.operations.loss import LossOperations
+from core.frontend.operations.sorting import SortingOperations
 from core.ir import dtypes
 
 
-class InPlaceOperators(LossOperations):
+class InPlaceOperators(SortingOperations):
     """In-place forms make the name stand for the new value; shape and dtype stay."""
 
     __slots__ = ()
