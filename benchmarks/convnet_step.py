@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """Training steps of a small convolutional network, cold and warm, beside peers.
 
     python benchmarks/convnet_step.py
-    python benchmarks/convnet_step.py tinygrad:/work/peers_venv/bin/python torch:/work/peers_venv/...
+    python benchmarks/convnet_step.py tinygrad:PYTHON torch:PYTHON
 
 conv 1-32 5x5, relu, conv 32-32 5x5, relu, batchnorm, maxpool, conv 32-64 3x3, relu, conv 64-64
 3x3, relu, batchnorm, maxpool, linear; batch 64 of 28x28; Adam. Each engine runs in a process of
@@ -21,6 +20,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib import import_module
+
+import numpy as np
 
 BATCH, LATER_STEPS = 64, 12
 
@@ -29,14 +31,12 @@ class Core:
     """The network on core."""
 
     def __init__(self):
-        import core.frontend
-        from core import GlobalCounters, Tensor, nn
-        from core.compiler.compile import STATISTICS
+        frontend, self.nn = import_module("core.frontend"), import_module("core.nn")
+        self.statistics = import_module("core.compiler.compile").STATISTICS
+        self.Tensor, self.jit = frontend.Tensor, getattr(frontend, "jit", lambda step: step)
 
-        self.Tensor, self.counters, self.statistics = Tensor, GlobalCounters, STATISTICS
-        self.nn, self.jit = nn, getattr(core.frontend, "jit", lambda step: step)
-        self.optimizer_of = lambda model: nn.optim.Adam(nn.state.get_parameters(model))
-        self.batchnorm = nn.BatchNorm
+    def optimizer_of(self, model):
+        return self.nn.optim.Adam(self.nn.state.get_parameters(model))
 
     def data(self, images, labels):
         return self.Tensor(images, requires_grad=False), self.Tensor(labels)
@@ -54,7 +54,7 @@ class Core:
 
     def report(self):
         found = self.statistics
-        return {"python": None, "generate": found.generate_seconds,
+        return {"generate": found.generate_seconds,
                 "backend": found.backend_seconds, "kernels": found.kernels}
 
 
@@ -62,13 +62,8 @@ class Tinygrad(Core):
     """The network on tinygrad."""
 
     def __init__(self):
-        import tinygrad
-        from tinygrad import Tensor, TinyJit, nn
-
-        self.Tensor, self.nn, self.jit = Tensor, nn, TinyJit
-        self.optimizer_of = lambda model: nn.optim.Adam(nn.state.get_parameters(model))
-        self.batchnorm = nn.BatchNorm
-        self.counters = tinygrad.GlobalCounters
+        tinygrad, self.nn = import_module("tinygrad"), import_module("tinygrad.nn")
+        self.Tensor, self.jit = tinygrad.Tensor, tinygrad.TinyJit
 
     def data(self, images, labels):
         return self.Tensor(images).realize(), self.Tensor(labels).realize()
@@ -93,7 +88,7 @@ class Model:
         nn = engine.nn
         self.a, self.b = nn.Conv2d(1, 32, 5), nn.Conv2d(32, 32, 5)
         self.c, self.d = nn.Conv2d(32, 64, 3), nn.Conv2d(64, 64, 3)
-        self.norm1, self.norm2 = engine.batchnorm(32), engine.batchnorm(64)
+        self.norm1, self.norm2 = nn.BatchNorm(32), nn.BatchNorm(64)
         self.last = nn.Linear(576, 10)
 
     def __call__(self, x):
@@ -106,9 +101,7 @@ class Torch:
     """The network on PyTorch."""
 
     def __init__(self):
-        import torch
-
-        self.torch = torch
+        self.torch = import_module("torch")
 
     def data(self, images, labels):
         return self.torch.from_numpy(images), self.torch.from_numpy(labels)
@@ -142,10 +135,8 @@ ENGINES = {"core": Core, "tinygrad": Tinygrad, "torch": Torch}
 
 def serve(name):
     """In a process of its own: print one JSON object of measurements."""
-    import numpy
-
-    draw = numpy.random.default_rng(0)
-    images = [draw.random((BATCH, 1, 28, 28), dtype=numpy.float32) for _ in range(LATER_STEPS + 2)]
+    draw = np.random.default_rng(0)
+    images = [draw.random((BATCH, 1, 28, 28), dtype=np.float32) for _ in range(LATER_STEPS + 2)]
     labels = [draw.integers(0, 10, BATCH) for _ in images]
     started = time.perf_counter()
     engine = ENGINES[name]()
