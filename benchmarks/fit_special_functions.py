@@ -1,4 +1,7 @@
-"""Print the polynomials of `core/frontend/operations/special.py`; the method: fit_coefficients."""
+"""Print the polynomials of `special.py` and `inverse_functions.py` of `core/frontend/operations`.
+
+The method: fit_coefficients.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,15 @@ def main() -> None:
             lambda z: sqrt(z) / mpmath.erf(sqrt(z)), 1e-20, 0.844**2, erf_terms, bits)
         fit("TAIL", tail, lambda t: 1 / tail(t), transformed(0.5), transformed(largest),
             tail_terms, bits)
+    for bits, atan_terms, asin_terms in ((24, 5, 5), (53, 11, 12)):
+        print(f"-- {bits} bits, inverse functions")
+        fit("ATAN: (atan x / x - 1) / x^2 in x^2",
+            lambda z: (mpmath.atan(sqrt(z)) / sqrt(z) - 1) / z,
+            lambda z: z * sqrt(z) / mpmath.atan(sqrt(z)), 1e-20,
+            float(mpmath.tan(mpmath.pi / 8) ** 2) * 1.0001, atan_terms, bits)
+        fit("ASIN: (asin x / x - 1) / x^2 in x^2",
+            lambda z: (mpmath.asin(sqrt(z)) / sqrt(z) - 1) / z,
+            lambda z: z * sqrt(z) / mpmath.asin(sqrt(z)), 1e-20, 0.25 * 1.0001, asin_terms, bits)
 
 
 if __name__ == "__main__":

@@ -23,11 +23,11 @@ from core.frontend.broadcasting import (
 )
 from core.frontend.conversion import common, number
 from core.frontend.iota import box_mask, iota, tabulate
-from core.frontend.operations.functions import FunctionOperations
+from core.frontend.operations.inverse_functions import InverseFunctionOperations
 from core.ir import Op, UOp, dtypes
 
 
-class MovementOperations(FunctionOperations):
+class MovementOperations(InverseFunctionOperations):
     """Reshaping, reordering, cutting and joining."""
 
     __slots__ = ()
