@@ -122,6 +122,18 @@ def added_along(shape: tuple[int, ...], axis: int, index: UOp, updates: UOp) -> 
     return with_derivative(value, (updates,), rule)
 
 
+def reduced_along(
+    shape: tuple[int, ...], axis: int, index: UOp, updates: UOp, op: Op
+) -> tuple[UOp, UOp]:
+    """The updates that name each place along an axis, combined; and how many they are, int32."""
+    matches = _matches_along(shape, axis, index)
+    wide = broadcast(_updates_first(updates, axis), matches.shape)
+    neutral = {Op.ADD: 0, Op.MUL: 1, Op.MAX: updates.dtype.minimum}[op]
+    chosen = elementwise(Op.WHERE, matches, wide, wide.const_like(neutral))
+    count = matches.cast(dtypes.int32).reduce(Op.ADD, axes=1)
+    return _from_front(chosen.reduce(op, axes=1), axis), _from_front(count, axis)
+
+
 def last_along(shape: tuple[int, ...], axis: int, index: UOp) -> UOp:
     """For each place, the number along `axis` of the last update that names it, or -1; int32."""
     matches = _matches_along(shape, axis, index)

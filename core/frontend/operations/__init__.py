@@ -1,6 +1,6 @@
 """The operations of a tensor, one module per family; each extends the family before it.
 
 base → creation → arithmetic → operators → functions → inverse_functions → movement → reduction →
-matmul → indexing → assignment → convolution → random → normalization → loss → sorting → in_place →
-Tensor
+matmul → indexing → assignment → convolution → random → normalization → loss → sorting →
+arrangement → in_place → Tensor
 """

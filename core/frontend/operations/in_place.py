@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from core.frontend.operations.sorting import SortingOperations
+from core.frontend.operations.arrangement import ArrangementOperations
 from core.ir import dtypes
 
 
-class InPlaceOperators(SortingOperations):
+class InPlaceOperators(ArrangementOperations):
     """In-place forms make the name stand for the new value; shape and dtype stay."""
 
     __slots__ = ()
