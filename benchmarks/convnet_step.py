@@ -33,7 +33,7 @@ class Core:
     def __init__(self):
         frontend, self.nn = import_module("core.frontend"), import_module("core.nn")
         self.statistics = import_module("core.compiler.compile").STATISTICS
-        self.Tensor, self.jit = frontend.Tensor, getattr(frontend, "jit", lambda step: step)
+        self.Tensor, self.jit = frontend.Tensor, frontend.jit
 
     def optimizer_of(self, model):
         return self.nn.optim.Adam(self.nn.state.get_parameters(model))
@@ -64,16 +64,17 @@ class Tinygrad(Core):
     def __init__(self):
         tinygrad, self.nn = import_module("tinygrad"), import_module("tinygrad.nn")
         self.Tensor, self.jit = tinygrad.Tensor, tinygrad.TinyJit
+        self.training = tinygrad.Context(TRAINING=1)
 
     def data(self, images, labels):
         return self.Tensor(images).realize(), self.Tensor(labels).realize()
 
     def step(self, model, optimizer):
-        @self.Tensor.train()
         def train(images, labels):
-            optimizer.zero_grad()
-            loss = model(images).sparse_categorical_crossentropy(labels).backward()
-            return loss.realize(*optimizer.schedule_step())
+            with self.training:
+                optimizer.zero_grad()
+                loss = model(images).sparse_categorical_crossentropy(labels).backward()
+                return loss.realize(*optimizer.schedule_step())
 
         return self.jit(train)
 

@@ -6,7 +6,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Final
@@ -15,9 +15,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from core import frontend
 from core.compiler.compile import STATISTICS
-from core.frontend import Tensor
+from core.frontend import Tensor, jit
 from core.ir import dtypes
 from core.nn import BatchNorm, Conv2d, Linear, datasets, optim, state
 from core.runtime import GlobalCounters
@@ -99,7 +98,7 @@ class Training:
         self.steps = 0
         self.kernels = 0
         self.epoch_seconds: list[float] = []
-        self._step: Callable[[Tensor], Tensor] = _compiled(self._train_on)
+        self._step = jit(self._train_on)
 
     def _train_on(self, chosen: Tensor) -> Tensor:
         """One step on the images that `chosen` numbers; returns the loss."""
@@ -185,13 +184,6 @@ def run_demo(seed: int = 0, as_json: bool = False, epochs: int = EPOCHS) -> Repo
     click.echo(f"time per step {report.step_milliseconds:.1f} ms, {report.steps} steps")
     click.echo(f"test accuracy {report.test_accuracy:.4f}")
     return report
-
-
-def _compiled(step: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """The step traced once and replayed, where the frontend can."""
-    jit: Callable[[Callable[[Tensor], Tensor]], Callable[[Tensor], Tensor]] | None
-    jit = getattr(frontend, "jit", None)
-    return step if jit is None else jit(step)
 
 
 def _compile_seconds() -> float:
