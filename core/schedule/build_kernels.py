@@ -120,7 +120,9 @@ class KernelBuilder:
         stage = _filled(lowered).stage(*fresh, space=AddressSpace.LOCAL)
         kept = [r is not None and r.op is Op.RANGE for r in rows]
         for demand, kernel in self.plan.demands[node]:
-            inner = [i for i, keep in zip(demand.index, kept, strict=True) if keep]
+            # A gated index may leave the row, which is read without a gate.
+            inner = [i if demand.gate is None else demand.gate.where(i, 0)
+                     for i, keep in zip(demand.index, kept, strict=True) if keep]
             value = stage.index(*inner) if inner else stage
             self.values[node, demand, kernel.number] = Lowered(value, None)
 
@@ -150,7 +152,8 @@ class KernelBuilder:
             value = value.bitcast(node.dtype)
         gate = computation.pushes[0].demand.gate
         extra = None if gate is demand.gate else gate
-        return Lowered(value, conjunction(sources[0].valid, extra))
+        # Behind the value stand those that its index depends on: Invalid there is Invalid here.
+        return Lowered(value, conjunction(*(s.valid for s in sources), extra))
 
     def _tabulated(self, node: UOp, demand: Demand) -> Lowered:
         value = substitute(node.src[0], dict(zip(node.src[1:], demand.index, strict=True)))
@@ -208,8 +211,7 @@ def resolve_placeholders(root: UOp, builder: KernelBuilder, kernel: Kernel) -> U
     while found := Placeholders.within(root):
         replacements = {}
         for placeholder in found:
-            demand = Demand(placeholder.src, None)
-            lowered = builder.values[unknown.tensor_of(placeholder), demand, kernel.number]
+            lowered = builder.values[*unknown.meaning(placeholder), kernel.number]
             replacements[placeholder] = _filled(lowered)
         root = map_graph(root, lambda node, original: node, dict(replacements))
     return root

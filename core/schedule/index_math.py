@@ -43,24 +43,28 @@ class Push(NamedTuple):
 class Placeholders:
     """Names for values that an index depends on before they are lowered.
 
-    A placeholder is CUSTOMI(index...; "value k"): opaque to the simplifier, open in the ranges of
-    its index. `build_kernels` replaces it by the lowered value of tensor k at that index.
+    A placeholder is CUSTOMI(index..., gate?; "value k"): opaque to the simplifier, open in the
+    ranges of its index. `build_kernels` replaces it by the lowered value of tensor k at that index,
+    which is in bounds under the gate only.
     """
 
     def __init__(self) -> None:
         self.numbers: dict[UOp, int] = {}
         self.tensors: list[UOp] = []
 
-    def make(self, tensor: UOp, index: Sequence[UOp]) -> UOp:
-        """The placeholder of a tensor's value at an index."""
+    def make(self, tensor: UOp, demand: Demand) -> UOp:
+        """The placeholder of a tensor's value at a demand."""
         number = self.numbers.setdefault(tensor, len(self.tensors))
         if number == len(self.tensors):
             self.tensors.append(tensor)
-        return UOp(Op.CUSTOMI, tuple(index), CustomText(f"value {number}", tensor.dtype))
+        src = demand.index if demand.gate is None else (*demand.index, demand.gate)
+        return UOp(Op.CUSTOMI, src, CustomText(f"value {number}", tensor.dtype))
 
-    def tensor_of(self, placeholder: UOp) -> UOp:
-        """The tensor whose value a placeholder stands for."""
-        return self.tensors[int(placeholder.arg.text.removeprefix("value "))]
+    def meaning(self, placeholder: UOp) -> Push:
+        """The tensor whose value a placeholder stands for, and where it is wanted."""
+        tensor = self.tensors[int(placeholder.arg.text.removeprefix("value "))]
+        rank, src = len(tensor.shape), placeholder.src
+        return Push(tensor, Demand(src[:rank], src[rank] if len(src) > rank else None))
 
     @staticmethod
     def within(root: UOp) -> list[UOp]:
@@ -178,13 +182,14 @@ def broadcast_index(index: Sequence[UOp], shape: Sequence[Any]) -> tuple[UOp, ..
     )
 
 
-def _index_value(node: UOp, index: tuple[UOp, ...], unknown: Placeholders) -> UOp:
-    """An index operand at an index: functions of RANGEs as they are, data as a placeholder."""
+def _index_value(node: UOp, demand: Demand, unknown: Placeholders) -> UOp:
+    """An index operand at a demand: functions of RANGEs as they are, data as a placeholder."""
+    index, gate = demand
     while node.op in (Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SHRINK, Op.FLIP, Op.CAST):
         if node.op is Op.CAST:
             if node.dtype.kind != "weak_int":
                 break
-            inner = _index_value(node.src[0], index, unknown)
+            inner = _index_value(node.src[0], Demand(index, gate), unknown)
             return simplify_index(inner.cast(dtypes.weak_int))
         (push,) = pushes(node, Demand(index, None), unknown)
         node, index = push.source, push.demand.index
@@ -193,9 +198,10 @@ def _index_value(node: UOp, index: tuple[UOp, ...], unknown: Placeholders) -> UO
     if node.op is Op.STAGE and node.arg is AddressSpace.ALU:
         return _tabulated(node, index)
     if node.op in ELEMENTWISE and _is_known(node):
-        src = tuple(_index_value(s, index if s.shape else (), unknown) for s in node.src)
+        src = tuple(
+            _index_value(s, Demand(index if s.shape else (), gate), unknown) for s in node.src)
         return simplify_index(UOp(node.op, src, node.arg))
-    return unknown.make(node, index)
+    return unknown.make(node, Demand(index, gate))
 
 
 def _is_known(node: UOp) -> bool:
@@ -218,13 +224,12 @@ def _gather(node: UOp, demand: Demand, unknown: Placeholders) -> list[Push]:
     index, gates, result = [], [demand.gate], []
     for operand, extent in zip(operands, value.shape, strict=False):
         at = broadcast_index(front, operand.shape) if operand.shape else ()
-        position = _index_value(operand, at, unknown)
+        position = _index_value(operand, Demand(at, demand.gate), unknown)
         gate = None
         if position.op is Op.WHERE and position.src[2].is_invalid:
             gate, position = position.src[0], position.src[1]
         for expression in (position,) if gate is None else (position, gate):
-            for p in unknown.within(expression):
-                result.append(Push(unknown.tensor_of(p), Demand(p.src, None)))
+            result.extend(map(unknown.meaning, unknown.within(expression)))
         position, in_bounds = _within(position, extent, gate)
         gates += [gate, in_bounds]
         index.append(position)
