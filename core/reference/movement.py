@@ -109,7 +109,7 @@ def stack(values: Sequence[Value], order: AxisOrder) -> Value:
         return Value(np.zeros(0, np.int64))
     axes = order.union(v.axes for v in values)
     arrays = np.broadcast_arrays(*(spread(v.array, v.axes, axes, v.rank) for v in values))
-    valid: Array | None = None
+    valid: Any = None
     if any(v.valid is not None for v in values):
         masks = [np.asarray(True) if v.valid is None else spread(v.valid, v.axes, axes, v.rank)
                  for v in values]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core import GlobalCounters, Tensor, dtypes, nn
+from core import GlobalCounters, Tensor, dtypes, jit, nn
 from core.compiler.compile import STATISTICS
 from core.foundation.errors import CoreError, DTypeError
 
@@ -195,3 +195,40 @@ def test_the_state_of_an_optimizer_is_found_by_name():
     state = nn.state.get_state_dict(optimizer)
     assert {"parameters.0", "means.0", "squares.0", "corrections.0", "corrections.1"} <= set(state)
     assert state["_lr"].item() == 0.25
+
+
+def losses_of_training(wrap):
+    """Losses of steps with dropout, running statistics and a falling learning rate."""
+    Tensor.manual_seed(5)
+    model = [nn.Linear(4, 8), nn.BatchNorm(8), nn.Linear(8, 1)]
+    optimizer = nn.optim.AdamW(nn.state.get_parameters(model), lr=0.1)
+    x = np.random.default_rng(1).standard_normal((6, 16, 4)).astype(np.float32)
+    compiled = []
+
+    def step(batch):
+        with Tensor.train():
+            hidden = model[1](model[0](batch)).relu().dropout(0.25)
+        loss = (model[2](hidden) - batch.sum(1, keepdim=True)).square().mean()
+        loss.backward()
+        loss.realize(*optimizer.schedule_step())
+        optimizer.zero_grad()
+        return loss
+
+    step = wrap(step)
+    losses = []
+    for k, batch in enumerate(x):
+        optimizer.lr = 0.1 / (1 + k)
+        losses.append(step(Tensor(batch, requires_grad=False)).item())
+        compiled.append(STATISTICS.kernels)
+    statistics = [*model[1].running_mean.tolist(), *model[1].running_var.tolist()]
+    return losses, statistics, compiled
+
+
+def test_a_jitted_step_is_the_same_step_and_compiles_once():
+    eager, eager_statistics, compiled = losses_of_training(lambda step: step)
+    assert compiled[1:] == [compiled[1]] * 5, "draws, batches and rates are arguments"
+    jitted, jitted_statistics, compiled = losses_of_training(jit)
+    assert compiled[1:] == [compiled[1]] * 5
+    assert jitted == pytest.approx(eager, rel=1e-4)
+    assert jitted_statistics == pytest.approx(eager_statistics, rel=1e-4)
+    assert min(eager[3:]) < eager[0]

@@ -1,0 +1,119 @@
+"""From values to storage: callify, schedule, compile, run, remember."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import RLock
+from typing import Any, Final
+
+from core.compiler.compile import compile_linear
+from core.compiler.pipeline import schedule
+from core.foundation.errors import UnsupportedError
+from core.ir import AddressSpace, Op, UOp, device_of
+from core.runtime.device import Device, open_device
+from core.runtime.executor import BoundSchedule
+from core.runtime.storage import (
+    buffer_of,
+    drain,
+    remember,
+    root_buffer,
+    storage_of_value,
+)
+from core.schedule.callify import callify, contiguous_slice
+
+_REMEMBERED: Final = 512
+_lock = RLock()
+_bound: OrderedDict[tuple[UOp, str], BoundSchedule] = OrderedDict()
+
+
+def bind_schedule(body: UOp, argument_count: int, device: str) -> BoundSchedule:
+    """The compiled, bound schedule of a CALL's body; equal bodies are compiled once.
+
+    Args:
+        body: SINK(STORE(PARAM k, value)...).
+        argument_count: Number of arguments of the CALL.
+        device: Device of what names none.
+    """
+    key = (body, device)
+    found = _bound.get(key)
+    if found is not None:
+        _bound.move_to_end(key)
+        return found
+    linear = schedule(body, open_device(device).target)
+    compiled = compile_linear(linear, lambda name: open_device(name or device))
+    found = _bound[key] = BoundSchedule(compiled, argument_count, device)
+    while len(_bound) > _REMEMBERED:
+        _bound.popitem(last=False)
+    return found
+
+
+def realize(values: Sequence[UOp]) -> list[UOp]:
+    """Compute values and keep them in storage.
+
+    Args:
+        values: Tensor graphs.
+
+    Returns:
+        For each value, storage of its shape: a BUFFER, reshaped or shrunk at most.
+
+    Raises:
+        CompileError: A kernel does not compile; nothing is changed.
+        OutOfMemoryError: No room; nothing is changed.
+    """
+    with _lock:
+        drain()
+        result = callify(values, Device.DEFAULT, storage_of_value)
+        if result.call is not None:
+            run_call(result.call)
+            for value, storage in result.stored:
+                remember(value, storage)
+        return list(result.outputs)
+
+
+def run_call(call: UOp) -> None:
+    """Run CALL(body, storage...): compile where needed, allocate outputs, launch."""
+    body, arguments = call.src[0], call.src[1:]
+    device = device_of(arguments[0])
+    if not isinstance(device, str):
+        raise UnsupportedError("values on several devices cannot be realised yet")
+    bound = bind_schedule(body, len(arguments), device)
+    blocks: list[Any] = []
+    values: dict[int, Any] = {}
+    for slot, argument in enumerate(arguments):
+        blocks.append(_block(argument, slot, values))
+    bound.run(blocks, values)
+
+
+def _block(argument: UOp, slot: int, values: dict[int, Any]) -> Any:
+    """Device block of an argument: that of its BUFFER, or a view of it."""
+    if argument.op is Op.PARAM and argument.arg.space is AddressSpace.ALU:
+        raise UnsupportedError(f"the Variable {argument.arg.name} is not bound to a value")
+    buffer = buffer_of(root_buffer(argument))
+    if not buffer.size_bytes:
+        return None
+    block = buffer.allocated()
+    if argument.op is Op.SHRINK:
+        piece = contiguous_slice(argument)
+        assert piece is not None
+        _, offset, count = piece
+        size = argument.dtype.itemsize
+        return buffer.cache.allocator.view(block, offset * size, max(count * size, 1))
+    return block
+
+
+def read_bytes(value: UOp) -> bytes:
+    """Content of a value as row-major bytes; computes it where needed.
+
+    Raises:
+        CoreError: It cannot be computed.
+    """
+    (storage,) = realize([value])
+    buffer = buffer_of(root_buffer(storage))
+    if storage.op is Op.SHRINK or storage.size_bytes != buffer.size_bytes:
+        (storage,) = realize([storage.contiguous()])
+        buffer = buffer_of(root_buffer(storage))
+    result = bytearray(buffer.size_bytes)
+    if buffer.size_bytes:
+        buffer.cache.allocator.copy_out(memoryview(result), buffer.allocated(), 0)
+    return bytes(result)
