@@ -227,7 +227,8 @@ class Heuristic:
 
     def _reuse_loop(self, nest: LoopNest, lane: UOp, varying: list[Access]) -> UOp | None:
         """An output loop along which the operand with the lanes does not move: its loads are
-        used again for every row."""
+        used again for every row.
+        """
         candidates = [
             r for r in nest.output_ranges
             if r is not lane and (trip_count(r) or 1) > 1

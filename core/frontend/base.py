@@ -31,9 +31,11 @@ from core.ir import DType, Op, UOp, device_of, dtypes, product
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
-# Tensors that name storage or were created by the user, not computed: those that `backward` fills
-# and that a trace reads and writes. Keyed by id, because == on tensors compares their elements.
+# Tensors that name storage or were created by the user, not computed: those that `backward`
+# fills. Keyed by id, because == on tensors compares their elements.
 named_tensors: Final[WeakValueDictionary[int, TensorBase]] = WeakValueDictionary()
+# Every tensor: a trace may reach each of them by closure.
+live_tensors: Final[WeakValueDictionary[int, TensorBase]] = WeakValueDictionary()
 # Those assigned to and not computed since: whatever is computed next, they are computed with it.
 assigned_tensors: Final[WeakValueDictionary[int, TensorBase]] = WeakValueDictionary()
 
@@ -95,6 +97,7 @@ class TensorBase:
     def _name(self, uop: UOp, requires_grad: bool | None = None) -> None:
         self.uop, self.grad, self.requires_grad, self._selection = uop, None, requires_grad, None
         self._made = _user_place() if settings.TRACE_ERRORS else None
+        live_tensors[id(self)] = self
 
     @classmethod
     def _of(cls, uop: UOp) -> Self:

@@ -1,7 +1,7 @@
 """`jit`: trace a function of tensors once, then replay its program.
 
-While the function runs for a trace, every named tensor (arguments, and whatever it reaches by
-closure: created, assigned to, or realised) stands for a placeholder, a BUFFER without a block. What
+While the function runs for a trace, every tensor that exists (arguments, and whatever it
+may reach by closure) stands for a placeholder, a BUFFER without a block. What
 the function returns, assigns or leaves in `.grad` becomes one CALL over placeholders. A replay puts
 the storage that the tensors name at that moment in their places, and fresh storage for results.
 """
@@ -18,7 +18,7 @@ from core.foundation.errors import CoreError
 from core.foundation.settings import settings
 from core.foundation.user_frame import user_frame
 from core.frontend import realization
-from core.frontend.base import TensorBase, assigned_tensors, named_tensors
+from core.frontend.base import TensorBase, assigned_tensors, live_tensors, named_tensors
 from core.frontend.tensor import Tensor
 from core.ir import Op, UOp, substitute
 from core.runtime import run_call, storage_of_value
@@ -64,7 +64,7 @@ class _Stand:
         self.before: dict[int, tuple[TensorBase, UOp, TensorBase | None]] = {}
         self.placeholders: dict[UOp, TensorBase] = {}
         self.assigned = dict(assigned_tensors)
-        for tensor in (*arguments, *list(named_tensors.values())):
+        for tensor in (*arguments, *list(live_tensors.values())):
             self.add(tensor)
             if tensor.grad is not None:
                 self.add(tensor.grad)
@@ -136,7 +136,7 @@ class _Trace:
                          realization.realize([t.uop.contiguous() if realization.is_storage(t.uop)
                                               else t.uop for t in unrealised]), strict=True))
         for tensor in unrealised:
-            if id(tensor) in named_tensors and not any(tensor is t for t in inputs):
+            if not any(tensor is t for t in inputs):
                 tensor.uop = found[id(tensor)]  # a closure tensor is computed once, outside
         mapping = {p: root_of(found.get(id(t), t.uop)) for p, t in tensors.items()}
         for buffer in map(root_of, self.fresh):

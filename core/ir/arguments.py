@@ -11,7 +11,8 @@ from core.ir.operation import Op
 
 class AddressSpace(IntEnum):
     """Where storage lives: device memory, work-group memory or core-private scratch, registers,
-    or nowhere (ALU: scalar arguments and functions of an index)."""
+    or nowhere (ALU: scalar arguments and functions of an index).
+    """
 
     GLOBAL = auto()
     LOCAL = auto()

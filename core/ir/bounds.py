@@ -225,10 +225,7 @@ _RULES: Final[dict[Op, Callable[[UOp], Interval]]] = {
     Op.CONST: _constant, Op.PARAM: _leaf, Op.BUFFER: _leaf, Op.RANGE: _range, Op.SPECIAL: _range,
     Op.CMPLT: _less, Op.CMPEQ: _equal, Op.CMPNE: _unequal, Op.AND: _bitwise, Op.OR: _bitwise,
     Op.XOR: _bitwise, Op.CAST: _cast, Op.WHERE: _where, Op.STACK: _stack,
-    **{op: _first for op in (
-        Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.SHRINK, Op.STAGE, Op.AFTER, Op.CONTIGUOUS,
-        Op.DETACH, Op.CONTIGUOUS_BACKWARD, Op.COPY,
-    )},
+    **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.SHRINK, Op.STAGE, Op.AFTER, Op.CONTIGUOUS, Op.DETACH, Op.CONTIGUOUS_BACKWARD, Op.COPY), _first),
 }
 
 

@@ -6,8 +6,9 @@
 
 from core.nn import datasets, optim, state
 from core.nn.layers import BatchNorm, BatchNorm2d, Conv2d, Embedding, LayerNorm, Linear
+from core.nn.optim import SGD, Adam, AdamW
 
 __all__ = [
-    "BatchNorm", "BatchNorm2d", "Conv2d", "Embedding", "LayerNorm", "Linear", "datasets", "optim",
-    "state",
+    "SGD", "Adam", "AdamW", "BatchNorm", "BatchNorm2d", "Conv2d", "Embedding", "LayerNorm",
+    "Linear", "datasets", "optim", "state",
 ]

@@ -444,7 +444,8 @@ def assign_ranges(outputs: list[UOp], target: Target) -> Plan:
 
 def _relief(kernel: Kernel, plan: Plan, target: Target) -> UOp | None:
     """A value to store so that a kernel reads fewer buffers: the one with most buffers below it
-    that a kernel of its own can still read."""
+    that a kernel of its own can still read.
+    """
     below: dict[UOp, frozenset[UOp]] = {}
     best: UOp | None = None
     for node in plan.order:

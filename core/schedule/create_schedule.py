@@ -119,7 +119,8 @@ def _copy_body(root: UOp, place: UOp) -> UOp:
 
 def _ordered(plan: Plan) -> Sequence[Kernel]:
     """Kernels so that results come before their readers; among ready ones by number, highest
-    first: numbers grow from the outputs towards the inputs."""
+    first: numbers grow from the outputs towards the inputs.
+    """
     readers: dict[int, list[int]] = {n: [] for n in plan.kernels}
     missing: dict[int, int] = {}
     for number, kernel in plan.kernels.items():

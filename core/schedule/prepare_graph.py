@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from core.ir import Op, UOp, largest_dimension, map_graph, substitute, toposort
 from core.plugin import Target
-from core.schedule.build_kernels import neutral
 from core.schedule.assign_ranges import value_sources
+from core.schedule.build_kernels import neutral
 
 # Reductions shorter than this stay whole (algorithms.md 4.3).
 _LONG: Final = 32_768
