@@ -76,6 +76,23 @@ class Heuristic:
             s.src[1].dtype.itemsize for s in nest.stores]
         return max(1, self.target.vector_bytes // max([*sizes, 4]))
 
+    # -- order ------------------------------------------------------------------------------
+
+    def hoist(self) -> None:
+        """Outermost the loops that reductions depend on: inside of the others they would run again."""
+        outputs = self.nest().output_ranges
+        fewer = self._shared_loops()
+        order = sorted(outputs, key=lambda r: -sum(r in loops for loops in fewer))
+        if fewer and tuple(order) != outputs:
+            self.do(Order(tuple(r.arg.id for r in order)))
+
+    def _shared_loops(self) -> list[frozenset[UOp]]:
+        """For reductions and scratch that some output loops use again: those that they depend on."""
+        nest = self.nest()
+        outputs = frozenset(nest.output_ranges)
+        found = [open_ranges(n) & outputs for n in (*nest.reductions, *nest.stages)]
+        return [loops for loops in found if loops < outputs]
+
     # -- merging ----------------------------------------------------------------------------
 
     def merge_neighbours(self) -> None:
@@ -358,6 +375,8 @@ class Heuristic:
         if not loops or estimated_nanoseconds(nest, self.target) < _WORTH_THREADS_NANOSECONDS:
             return
         wanted = 2 * self.target.cores
+        shared = self._shared_loops()
+        loops = [r for r in loops if all(r in s for s in shared if s)] or loops
         chosen = next((r for r in loops if (trip_count(r) or 0) >= wanted), None)
         if chosen is None:
             chosen = max(loops, key=lambda r: trip_count(r) or 0)
@@ -402,6 +421,7 @@ def estimated_nanoseconds(nest: LoopNest, target: Target) -> float:
 def choose_actions(sink: UOp, target: Target) -> list[Action]:
     """Actions for a kernel; none for a target without vectors and threads."""
     heuristic = Heuristic(sink, target)
+    heuristic.hoist()
     heuristic.merge_neighbours()
     if target.vector_bytes:
         heuristic.vectorise()

@@ -22,10 +22,11 @@ from core.ir import (
     operation_flops,
 )
 from core.plugin import Target
-from core.schedule.cost import Choice, Load, Question, Use, choose, common_ranges
+from core.schedule.cost import Choice, Load, Question, Use, choose, common_ranges, nanoseconds
 from core.schedule.index_math import Demand, Placeholders, Push, pushes
 
 _LEAVES = frozenset({Op.PARAM, Op.BUFFER, Op.CONST})
+_MOVES = frozenset({Op.PERMUTE, Op.FLIP, Op.RESHAPE, Op.SHRINK, Op.PAD, Op.INDEX})
 _FORCED = frozenset({Op.CONTIGUOUS, Op.COPY})
 # Nodes inlined into one kernel before the next is stored: bounds the time LLVM needs for one.
 _LONGEST_CHAIN = 1500
@@ -130,20 +131,22 @@ class Plan:
     stored: dict[UOp, Kernel] = field(default_factory=dict)
 
 
-def _loads(order: list[UOp], stored: frozenset[UOp]) -> dict[UOp, Load]:
-    """Work and bytes of one element of each node if everything below is inlined.
+def _loads(order: list[UOp], stored: frozenset[UOp], target: Target) -> dict[UOp, Load]:
+    """Work and bytes of one element of each node if what is below is inlined.
 
-    What is stored in any case is read: it costs its bytes.
+    What is stored in any case is read: it costs its bytes. So does, to what is above it, a
+    reduction dearer than writing and reading an element: it may always be stored.
     """
     result: dict[UOp, Load] = {}
+    below: dict[UOp, Load] = {}
     for node in order:
         if node.op in (Op.PARAM, Op.BUFFER) or node.op in _FORCED or node in stored:
-            result[node] = Load(0.0, node.dtype.itemsize)
+            result[node] = below[node] = Load(0.0, node.dtype.itemsize)
             continue
         load = Load(operation_flops(node.op), 0.0)
         for s in value_sources(node):
-            load.flops += result[s].flops
-            load.bytes += result[s].bytes
+            load.flops += below[s].flops
+            load.bytes += below[s].bytes
         extent = 1
         if node.op is Op.REDUCE:
             for d in node.src[0].shape[: node.arg.axes]:
@@ -154,7 +157,10 @@ def _loads(order: list[UOp], stored: frozenset[UOp]) -> dict[UOp, Load]:
                 extent *= largest_dimension(d)
             extent = max(extent, 1)
             load = Load(load.flops / extent, load.bytes / extent)
-        result[node] = load
+        result[node] = below[node] = load
+        if node.op is Op.REDUCE and nanoseconds(load, target) > (
+                2 * node.dtype.itemsize * target.dram_byte_nanoseconds):
+            below[node] = Load(0.0, node.dtype.itemsize)
     return result
 
 
@@ -209,6 +215,37 @@ def _reshape_axes(node: UOp, axes: frozenset[int]) -> frozenset[int]:
     )
 
 
+def _melting_sums(order: list[UOp]) -> frozenset[UOp]:
+    """Sums whose elements only another sum of this dtype takes, each in its place or 0 instead."""
+    users: dict[UOp, list[UOp]] = {}
+    for node in order:
+        for s in dict.fromkeys(value_sources(node)):
+            users.setdefault(s, []).append(node)
+    result: set[UOp] = set()
+    taken: set[UOp] = set()  # nodes whose value goes into one sum only
+    for node in reversed(order):
+        uses = users.get(node, ())
+        if len(uses) != 1:
+            continue
+        user = uses[0]
+        into_sum = user.op is Op.REDUCE and user.arg.op is Op.ADD and user.dtype is node.dtype
+        moved = user in taken and user.src[0] is node and user.op in _MOVES
+        chosen = (user in taken and user.op is Op.WHERE and user.src[1] is node
+                  and _is_zero(user.src[2]))
+        if into_sum or moved or chosen:
+            taken.add(node)
+            if node.op is Op.REDUCE and node.arg.op is Op.ADD:
+                result.add(node)
+    return frozenset(result)
+
+
+def _is_zero(node: UOp) -> bool:
+    """Whether a value is +0 everywhere."""
+    while node.op in (Op.EXPAND, Op.RESHAPE):
+        node = node.src[0]
+    return node.op is Op.CONST and node is node.const_like(0)
+
+
 class RangeAssigner:
     """The backward walk."""
 
@@ -217,8 +254,9 @@ class RangeAssigner:
         self.outputs = dict.fromkeys(outputs)
         self.forced = forced
         self.plan = Plan(value_order(outputs))
-        self.loads = _loads(self.plan.order, forced)
+        self.loads = _loads(self.plan.order, forced, target)
         self.leaf_axes = _leaf_axes(self.plan.order)
+        self.melting = _melting_sums(self.plan.order)
         self.homes: dict[UOp, frozenset[UOp]] = {}
         self.numbers = count()
         self.shared: dict[Any, list[Kernel]] = {}
@@ -283,6 +321,7 @@ class RangeAssigner:
             is_reduce=node.op is Op.REDUCE,
             uses=[_use(d, k) for d, k in demands],
             homes=self.homes,
+            melts=node in self.melting,
             leaf_axes=self.leaf_axes[node],
         )
         return choose(question, self.target)

@@ -20,6 +20,7 @@ from core.ir import (
     Op,
     ParamSlot,
     UOp,
+    bounds,
     dtypes,
     largest_dimension,
     map_graph,
@@ -98,7 +99,9 @@ class KernelBuilder:
         if node.op is Op.PARAM and node.arg.space is AddressSpace.ALU:
             return Lowered(node, None)
         position = flat_position(demand.index, node.shape)
-        if demand.gate is not None:
+        low, high = bounds(position)
+        # Outside of its gate a value is not looked at: the gate only keeps the place in storage.
+        if demand.gate is not None and not 0 <= low <= high < flat_size(node):
             position = position.valid(demand.gate)
         return Lowered(self.storage[node].index(position).load(), None)
 
@@ -176,6 +179,9 @@ class KernelBuilder:
         if source.valid is not None:
             value = source.valid.where(value, value.const_like(neutral(op, value.dtype)))
         ranges = [r for r in computation.reduce_ranges if r.op is Op.RANGE]
+        if op is Op.ADD:
+            value, inner = _melted(value)
+            ranges += inner
         return Lowered(value.reduce(op, *ranges), None)
 
     def _stack(self, node: UOp, computation: Computation) -> Lowered:
@@ -196,6 +202,22 @@ class KernelBuilder:
             result = Lowered(condition.where(part.value, result.value), valid)
         assert result is not None
         return result
+
+
+def _melted(value: UOp) -> tuple[UOp, tuple[UOp, ...]]:
+    """The terms of a sum, and more ranges to sum over, if each term is a sum itself.
+
+    sum_r where(g, sum_k x, 0) = sum_r,k where(g, x, 0): g is outside of k.
+    """
+    gates = []
+    inside = value
+    while inside.op is Op.WHERE and inside.src[2] is inside.const_like(0):
+        gates.append(inside.src[0])
+        inside = inside.src[1]
+    if inside.op is not Op.REDUCE or inside.arg.op is not Op.ADD:
+        return value, ()
+    terms, gate = inside.src[0], conjunction(*gates)
+    return terms if gate is None else gate.where(terms, terms.const_like(0)), inside.src[1:]
 
 
 def _filled(lowered: Lowered) -> UOp:

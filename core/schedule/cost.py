@@ -20,6 +20,8 @@ from core.plugin import Target
 _TILE: Final = 64
 # Rows of scratch alive at once: the rows of a register tile.
 _ROWS: Final = 6
+# A sum is computed inside of the sum that takes its elements, if that is not more work than so much.
+_MELTED_WORK: Final = 2.0
 # A reduction with few results and more work than this is a kernel of its own.
 _LONG_REDUCTION_NANOSECONDS: Final = 20_000.0
 
@@ -38,6 +40,11 @@ class Load:
 
     flops: float = 0.0
     bytes: float = 0.0
+
+
+def nanoseconds(load: Load, target: Target) -> float:
+    """Time for one element."""
+    return load.flops * target.flop_nanoseconds + load.bytes * target.cache_byte_nanoseconds
 
 
 @dataclass
@@ -68,6 +75,7 @@ class Question:
         is_reduce: Whether it is a REDUCE.
         uses: Its distinct demands.
         homes: For each REDUCE range, the ranges round its REDUCE.
+        melts: It is a sum of which only another sum takes elements: the two can be one loop nest.
         leaf_axes: Storage below the node (its bytes) and along which axes of the node it varies.
     """
 
@@ -77,6 +85,7 @@ class Question:
     is_reduce: bool
     uses: Sequence[Use]
     homes: Mapping[UOp, frozenset[UOp]]
+    melts: bool = False
     leaf_axes: Mapping[UOp, frozenset[int]] = field(default_factory=dict)
 
 
@@ -130,7 +139,7 @@ def choose(q: Question, target: Target, *, boundary_forced: bool = False) -> Cho
     if not q.is_reduce and len(uses) == 1 and not (uses[0].ranges & q.homes.keys()):
         return Choice.INLINE
     numel = prod(q.shape)
-    each = q.load.flops * target.flop_nanoseconds + q.load.bytes * target.cache_byte_nanoseconds
+    each = nanoseconds(q.load, target)
     inline = sum(_evaluations(u, q.homes) for u in uses) * each
     once = numel * each
     passes = 1 + len(uses)
@@ -143,6 +152,8 @@ def choose(q: Question, target: Target, *, boundary_forced: bool = False) -> Cho
     if (len({u.kernel for u in uses}) == 1 and (len(uses) > 1 or q.is_reduce)
             and common and _row_fits(q, common, target)):
         row = once + numel * q.itemsize * target.cache_byte_nanoseconds * passes
+    if q.melts and inline <= _MELTED_WORK * once:
+        return Choice.INLINE
     if q.is_reduce:
         if any(r in q.homes for u in uses for r in u.ranges):
             inline = float("inf")
