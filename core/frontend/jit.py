@@ -22,7 +22,7 @@ from core.frontend.base import TensorBase, assigned_tensors, live_tensors, named
 from core.frontend.tensor import Tensor
 from core.ir import Op, UOp, substitute
 from core.runtime import run_call, storage_of_value
-from core.schedule.callify import callify
+from core.schedule.callify import callify, contiguous_slice, flat_slice
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -131,19 +131,19 @@ class _Trace:
     def run(self, inputs: Sequence[TensorBase]) -> Any:
         """Replay with the storage that the tensors name now."""
         tensors = {p: _from(s, inputs) for p, s in self.sources.items()}
-        unrealised = [t for t in tensors.values() if not _is_whole(t.uop)]
+        unrealised = [t for t in tensors.values() if not _is_argument(t.uop)]
         found = dict(zip(map(id, unrealised),
                          realization.realize([t.uop.contiguous() if realization.is_storage(t.uop)
                                               else t.uop for t in unrealised]), strict=True))
         for tensor in unrealised:
             if not any(tensor is t for t in inputs):
                 tensor.uop = found[id(tensor)]  # a closure tensor is computed once, outside
-        mapping = {p: root_of(found.get(id(t), t.uop)) for p, t in tensors.items()}
+        mapping = {p: _actual(found.get(id(t), t.uop)) for p, t in tensors.items()}
         for buffer in map(root_of, self.fresh):
             mapping[buffer] = UOp.new_buffer(buffer.arg.device, buffer.dtype, buffer.shape)
         if self.call is not None:
             body, *arguments = self.call.src
-            run_call(body.call(*(_placed(a, mapping) for a in arguments)))
+            run_call(body.call(*(_actual(_placed(a, mapping)) for a in arguments)))
         outputs = [_placed(o, mapping) for o in self.outputs]
         return self._name_results(outputs, inputs)
 
@@ -175,11 +175,23 @@ def root_of(storage: UOp) -> UOp:
     return storage
 
 
-def _is_whole(uop: UOp) -> bool:
-    """Whether a value is all of some storage."""
+def _without_reshape(uop: UOp) -> UOp:
     while uop.op is Op.RESHAPE:
         uop = uop.src[0]
-    return uop.op is Op.BUFFER
+    return uop
+
+
+def _is_argument(uop: UOp) -> bool:
+    """Whether a value is some storage, or a contiguous piece of it."""
+    uop = _without_reshape(uop)
+    return uop.op is Op.BUFFER or contiguous_slice(uop) is not None
+
+
+def _actual(uop: UOp) -> UOp:
+    """What stands for a placeholder in a call: a BUFFER or a flat piece of one."""
+    uop = _without_reshape(uop)
+    piece = contiguous_slice(uop)
+    return uop if piece is None else flat_slice(piece)
 
 
 def _placed(storage: UOp, mapping: dict[UOp, UOp]) -> UOp:

@@ -105,21 +105,31 @@ def is_storage_view(node: UOp) -> bool:
 
 
 def contiguous_slice(node: UOp) -> tuple[UOp, int, int] | None:
-    """(BUFFER, element offset, elements) of a SHRINK or INDEX that is a contiguous piece of it."""
-    if node.op is Op.INDEX:
-        if not all(i.op is Op.CONST for i in node.src[1:]):
-            return None
+    """(BUFFER, element offset, elements) of SHRINKs and INDEXes that are a contiguous piece of it."""
+    if node.op not in (Op.SHRINK, Op.INDEX):
+        return None
+    position, count = 0, prod(node.shape) if all(isinstance(n, int) for n in node.shape) else -1
+    while node.op is not Op.BUFFER:
+        if node.op is not Op.RESHAPE:
+            start = _start_of_piece(node)
+            if start is None or count < 0:
+                return None
+            position += start
+        node = node.src[0]
+    return node, position, count
+
+
+def _start_of_piece(node: UOp) -> int | None:
+    """Element of its source at which a SHRINK or INDEX starts; None unless it is contiguous."""
+    if node.op is Op.INDEX and all(i.op is Op.CONST for i in node.src[1:]):
         offset = tuple(i.value for i in node.src[1:])
-        box = tuple(1 for _ in offset)
+        box: tuple[Any, ...] = tuple(1 for _ in offset)
     elif node.op is Op.SHRINK:
         offset, box = dimensions(node.src[1]), dimensions(node.src[2])
     else:
         return None
-    source = node.src[0]
-    outer = source.shape
-    while source.op is Op.RESHAPE:
-        source = source.src[0]
-    if source.op is not Op.BUFFER or not all(isinstance(v, int) for v in (*offset, *box, *outer)):
+    outer = node.src[0].shape
+    if not all(isinstance(v, int) for v in (*offset, *box, *outer)):
         return None
     offset = (*offset, *(0 for _ in outer[len(offset):]))
     box = (*box, *outer[len(box):])
@@ -132,7 +142,13 @@ def contiguous_slice(node: UOp) -> tuple[UOp, int, int] | None:
     position = 0
     for at, extent in zip(offset, outer, strict=True):
         position = position * extent + at
-    return source, position, prod(box)
+    return position
+
+
+def flat_slice(piece: tuple[UOp, int, int]) -> UOp:
+    """The piece that `contiguous_slice` found, as an argument: a SHRINK of rank 1."""
+    buffer, offset, count = piece
+    return buffer.reshape((prod(buffer.shape),)).shrink((offset,), (count,))
 
 
 class _Parameters:
@@ -156,9 +172,7 @@ class _Parameters:
         """Replace storage, slices of storage and Variables."""
         piece = contiguous_slice(original)
         if piece is not None:
-            buffer, offset, count = piece
-            flat = buffer.reshape((prod(buffer.shape),)).shrink((offset,), (count,))
-            return self.add(flat, node.dtype, node.shape, device_of(buffer))
+            return self.add(flat_slice(piece), node.dtype, node.shape, device_of(piece[0]))
         if node.op is Op.BUFFER:
             return self.add(node, node.dtype, node.shape, device_of(node))
         if node.op is Op.PARAM and node.arg.space is AddressSpace.ALU:
