@@ -45,7 +45,8 @@ def size_rows() -> list[dict[str, Any]]:
     package = Path(__file__).resolve().parent.parent
     rows: list[dict[str, Any]] = []
     for layer in COUNTED:
-        texts = [file.read_text(encoding="utf-8") for file in sorted((package / layer).rglob("*.py"))]
+        files = sorted((package / layer).rglob("*.py"))
+        texts = [file.read_text(encoding="utf-8") for file in files]
         rows.append({
             "layer": layer, "files": len(texts),
             "lines": sum(len(text.splitlines()) for text in texts),
