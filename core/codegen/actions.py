@@ -24,6 +24,7 @@ from core.ir import (
     UOp,
     map_graph,
     open_ranges,
+    storage_of,
     substitute,
     toposort,
 )
@@ -134,18 +135,26 @@ def _neutral(reduce: UOp) -> Any:
 
 @dataclass(frozen=True)
 class Retype:
-    """Give a loop another type: RANGE(n; k, LOOP) → RANGE(n; k, THREAD)."""
+    """Give a loop another type: RANGE(n; k, LOOP) → RANGE(n; k, THREAD).
+
+    Threads get equal shares of the items; with `dynamic` each takes the next item when it is free.
+    """
 
     axis: int
     kind: AxisType
+    dynamic: bool = False
 
     def __str__(self) -> str:
-        return f"RETYPE({self.axis}, {self.kind.name})"
+        return f"RETYPE({self.axis}, {self.kind.name}{', DYNAMIC' if self.dynamic else ''})"
 
     def apply(self, sink: UOp) -> UOp:
         """The kernel with the loop retyped."""
         nest = LoopNest(sink)
         loop = find_range(nest, self.axis)
+        if self.dynamic:
+            if self.kind is not AxisType.THREAD:
+                raise ActionError(f"{self}: only items of threads are taken dynamically")
+            sink = sink.replace(arg=sink.arg._replace(dynamic=True))
         if self.kind is AxisType.THREAD:
             if nest.output_ranges[:1] != (loop,):
                 raise ActionError(f"{self}: only the outermost output loop is given to threads")
@@ -254,7 +263,32 @@ class Stage:
         return map_graph(sink, lambda node, original: node, {load: tile.index(*ranges)})
 
 
-Action = Split | Retype | Order | Merge | Stage
+@dataclass(frozen=True)
+class Stream:
+    """Write results past the caches: STORE(p, v) → STORE(p, v; "stream").
+
+    For storage that nothing here reads and whose lines are written whole, soon after each other.
+    """
+
+    store: int
+
+    def __str__(self) -> str:
+        return f"STREAM({self.store})"
+
+    def apply(self, sink: UOp) -> UOp:
+        """The kernel with one store hinted."""
+        nest = LoopNest(sink)
+        if self.store >= len(nest.stores):
+            raise ActionError(f"{self}: the kernel has {len(nest.stores)} stores")
+        store = nest.stores[self.store]
+        storage = storage_of(store.src[0])
+        if store.arg is not None or any(storage_of(n.src[0]) is storage for n in nest.loads):
+            raise ActionError(f"{self}: the store is ordered, or the kernel reads what it writes")
+        return map_graph(sink, lambda node, original: (
+            node.replace(arg="stream") if original is store else node))
+
+
+Action = Split | Retype | Order | Merge | Stage | Stream
 _ACTION: Final = re.compile(r"(\w+)\(([^)]*)\)")
 
 
@@ -271,11 +305,13 @@ def parse_actions(source: str) -> list[Action]:
             axis, factor, kind, tail = parts
             result.append(Split(int(axis), int(factor), AxisType[kind], Tail[tail]))
         elif name == "RETYPE":
-            result.append(Retype(int(parts[0]), AxisType[parts[1]]))
+            result.append(Retype(int(parts[0]), AxisType[parts[1]], parts[2:] == ["DYNAMIC"]))
         elif name == "ORDER":
             result.append(Order(tuple(map(int, parts))))
         elif name == "STAGE":
             result.append(Stage(int(parts[0]), tuple(map(int, parts[1:]))))
+        elif name == "STREAM":
+            result.append(Stream(int(parts[0])))
         elif name == "MERGE":
             result.append(Merge(int(parts[0]), int(parts[1])))
         else:
@@ -319,6 +355,7 @@ def apply_actions(sink: UOp, actions: list[Action]) -> UOp:
 
 
 __all__ = [
-    "Action", "ActionError", "Merge", "Order", "Retype", "Split", "Stage", "Tail", "apply_actions",
+    "Action", "ActionError", "Merge", "Order", "Retype", "Split", "Stage", "Stream", "Tail",
+    "apply_actions",
     "find_range", "parse_actions",
 ]

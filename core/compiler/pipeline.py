@@ -126,4 +126,5 @@ def generate(sink: UOp, target: Target, ops: Container[Op]) -> UOp:
                         DECOMPOSE.because)
             lowered = run_passes(lowered, (step,), target)
         linear = run_passes(lowered, FINISH, target)
-    return UOp(Op.PROGRAM, (sink, linear), program_info(sink, linear))
+    return UOp(Op.PROGRAM, (sink, linear), program_info(
+        sink, linear, target.cores, dynamic=lowered.arg.dynamic))

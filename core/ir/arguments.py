@@ -124,11 +124,17 @@ class LoopRange(NamedTuple):
 
 
 class KernelInfo(NamedTuple):
-    """SINK of a kernel: its name, and the loop actions applied so far as replayable text."""
+    """SINK of a kernel.
+
+    Attributes:
+        name: For people.
+        actions: The loop actions applied so far, as replayable text.
+        dynamic: Threads take items of the THREAD loop one by one, not in equal shares.
+    """
 
     name: str = ""
     actions: tuple[str, ...] | None = None
-    stage: str = ""
+    dynamic: bool = False
 
 
 class CallInfo(NamedTuple):
@@ -144,7 +150,8 @@ class ProgramInfo(NamedTuple):
     Attributes:
         name: Symbol of the function.
         global_size: Launch extent; item 0 is the number of work items of a threaded CPU kernel.
-        local_size: Work-group extent on a GPU, or None.
+        local_size: Work-group extent on a GPU; of a threaded CPU kernel, how many items a thread
+            takes at a time; or None.
         scalars: Names of the ALU-space PARAMs, in the order in which they are passed.
         buffers: PARAM slots in the order in which they are passed.
         writes: Those of `buffers` that are written.

@@ -118,13 +118,17 @@ class HostProgram(Program):
         local_size: LaunchSize = (1, 1, 1),
         wait: bool = False,
     ) -> float | None:
-        """Run the kernel; `global_size[0]` is the number of items of its threaded loop."""
+        """Run the kernel.
+
+        `global_size[0]` is the number of items of its threaded loop, `local_size[0]` how many of
+        them a thread takes at a time.
+        """
         arguments = struct.pack(f"{len(buffers)}Q", *[block.address for block in buffers])
         for value in scalars:
             arguments += _slot(value)
         items, start = global_size[0], perf_counter() if wait else 0.0
         if items > 1:
-            self._pool.run(self._function, arguments, items)
+            self._pool.run(self._function, arguments, items, local_size[0])
         else:
             self._function(arguments, 0, items, 0)
         return perf_counter() - start if wait else None

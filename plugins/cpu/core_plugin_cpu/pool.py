@@ -18,6 +18,24 @@ Function = Callable[[bytes, int, int, int], None]
 _STACK_BYTES: Final = 16 << 20  # room for a kernel's private scratch
 
 
+class _Job:
+    """One run of a kernel: shares of its items, each taken by whichever thread is free."""
+
+    def __init__(self, function: Function, arguments: bytes, items: int, share: int) -> None:
+        self.function, self.arguments, self.items, self.share = function, arguments, items, share
+        self.starts = iter(range(0, items, share))
+
+    def work(self, thread: int) -> None:
+        """Take shares until none is left; `next` of a range's iterator is atomic in CPython."""
+        for first in self.starts:
+            self.function(self.arguments, first, min(first + self.share, self.items), thread)
+
+    def cancel(self) -> None:
+        """Leave no share for anyone."""
+        for _ in self.starts:
+            pass
+
+
 class _Worker:
     """A thread that waits for parts."""
 
@@ -26,7 +44,7 @@ class _Worker:
         self.start, self.done = threading.Lock(), threading.Lock()
         self.start.acquire()
         self.done.acquire()
-        self.part: tuple[Function, bytes, int, int] | None = None
+        self.job: _Job | None = None
         self.stopping = False
         self.thread = threading.Thread(
             target=self._serve, name=f"core-cpu-{number}", daemon=True)
@@ -35,10 +53,9 @@ class _Worker:
     def _serve(self) -> None:
         while True:
             self.start.acquire()
-            if self.stopping or self.part is None:
+            if self.stopping or self.job is None:
                 return
-            function, arguments, first, end = self.part
-            function(arguments, first, end, self.number)
+            self.job.work(self.number)
             self.done.release()
 
     def stop(self) -> None:
@@ -80,25 +97,27 @@ class ThreadPool:
                 threading.stack_size(before)
         return self._workers[:count]
 
-    def run(self, function: Function, arguments: bytes, items: int) -> None:
-        """Run items [0, items) of a kernel, each thread a contiguous part of them.
+    def run(self, function: Function, arguments: bytes, items: int, share: int = 1) -> None:
+        """Run items [0, items) of a kernel, `share` of them at a time on each thread.
 
         When another thread of the program uses the pool, the caller runs all items itself. After
         Ctrl-C nothing runs any more when `KeyboardInterrupt` is raised.
         """
-        parts = min(self.size, items)
+        parts = min(self.size, -(-items // share))
         if parts < 2 or not self._enter():
             function(arguments, 0, items, 0)
             return
+        job = _Job(function, arguments, items, share)
         try:
             workers = self._started(parts - 1)
-            for k, worker in enumerate(workers, 1):
-                worker.part = function, arguments, k * items // parts, (k + 1) * items // parts
+            for worker in workers:
+                worker.job = job
                 worker.start.release()
-            function(arguments, 0, items // parts, 0)
+            job.work(0)
             for worker in workers:
                 worker.done.acquire()
         except BaseException:
+            job.cancel()
             self._stop()  # interrupted anywhere above: begin again with new threads
             raise
         finally:

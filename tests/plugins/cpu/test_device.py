@@ -188,21 +188,31 @@ def test_the_pool_recovers_from_an_interrupt():
         seen.append((first, end))
 
     with pytest.raises(KeyboardInterrupt):
-        pool.run(interrupted, b"", 6)
-    assert set(seen) <= {(2, 4), (4, 6)}
+        pool.run(interrupted, b"", 600, 2)
+    assert len(seen) < 10, "shares that nobody has taken yet are given up"
     count = len(seen)
-    pool.run(lambda arguments, first, end, thread: seen.append((first, end)), b"", 6)
+    pool.run(lambda arguments, first, end, thread: seen.append((first, end)), b"", 6, 2)
     assert sorted(seen[count:]) == [(0, 2), (2, 4), (4, 6)]
     pool.close()
     assert not [t for t in threading.enumerate() if t.name.startswith("core-cpu") and (
         t in {w.thread for w in pool._workers})]
 
 
+@pytest.mark.parametrize(("items", "share"), [(7, 1), (7, 2), (7, 4), (7, 7), (7, 100)])
+def test_shares_are_taken_once_and_cover_all_items(items, share):
+    pool, seen = ThreadPool(2), []
+    pool.run(lambda a, low, high, thread: seen.append((low, high)), b"", items, share)
+    pool.close()
+    starts = range(0, items, share)
+    expected = [(k, min(k + share, items)) for k in starts] if share < items else [(0, items)]
+    assert sorted(seen) == expected
+
+
 def test_a_busy_pool_runs_all_items_on_the_caller():
     pool, seen = ThreadPool(2), []
 
     def nested(arguments, first, end, thread):
-        if thread == 0:
+        if first == 0:
             pool.run(lambda a, low, high, t: seen.append((low, high, t)), b"", 10)
 
     pool.run(nested, b"", 2)
