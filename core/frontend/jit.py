@@ -21,8 +21,8 @@ from core.frontend import realization
 from core.frontend.base import TensorBase, assigned_tensors, live_tensors, named_tensors
 from core.frontend.tensor import Tensor
 from core.ir import Op, UOp, substitute
-from core.runtime import run_call, storage_of_value
-from core.schedule.callify import callify, contiguous_slice, flat_slice
+from core.runtime import Piece, piece_of, run_body, storage_of_value
+from core.schedule.callify import callify, contiguous_slice
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -111,7 +111,11 @@ class _Trace:
             realization.running.trace = None
             stand.restore()
         self.result = result
-        self.call, self.outputs = made.call, made.outputs
+        self.body, arguments = None, ()
+        if made.call is not None:
+            self.body, *arguments = made.call.src
+        self.arguments = [piece_of(a) for a in arguments]
+        self.outputs = made.outputs
         places = {id(t): k for k, t in enumerate(inputs)}
         # An argument is read from this call's arguments, another tensor through itself.
         self.sources: dict[UOp, int | TensorBase] = {
@@ -120,8 +124,7 @@ class _Trace:
         self.assigned = [places.get(id(t), t) for t in assigned]
         self.grads = [(places.get(id(t), t), g) for t, g in grads]
         self.fresh = [o for _, o in made.stored]
-        used = set() if self.call is None else {root_of(a) for a in self.call.src[1:]}
-        used |= {root_of(o) for o in self.outputs}
+        used = {a.buffer for a in self.arguments} | {root_of(o) for o in self.outputs}
         self.sources = {p: s for p, s in self.sources.items() if p in used}
 
     def fits(self, inputs: Sequence[TensorBase]) -> bool:
@@ -131,21 +134,30 @@ class _Trace:
     def run(self, inputs: Sequence[TensorBase]) -> Any:
         """Replay with the storage that the tensors name now."""
         tensors = {p: _from(s, inputs) for p, s in self.sources.items()}
-        unrealised = [t for t in tensors.values() if not _is_argument(t.uop)]
-        found = dict(zip(map(id, unrealised),
+        actual = {p: t.uop for p, t in tensors.items()}
+        if not all(map(_is_argument, actual.values())):
+            actual = self._computed(tensors, inputs)
+        for buffer in map(root_of, self.fresh):
+            actual[buffer] = UOp.new_buffer(buffer.arg.device, buffer.dtype, buffer.shape)
+        if self.body is not None:
+            pieces = {p: piece_of(u) for p, u in actual.items()}
+            run_body(self.body, [_placed_piece(a, pieces) for a in self.arguments])
+        outputs = [_placed(o, actual) for o in self.outputs]
+        return self._name_results(outputs, inputs)
+
+    @staticmethod
+    def _computed(
+        tensors: dict[UOp, TensorBase], inputs: Sequence[TensorBase]
+    ) -> dict[UOp, UOp]:
+        """What the tensors name; those that are not computed are, in storage of their own."""
+        missing = [t for t in tensors.values() if not _is_argument(t.uop)]
+        found = dict(zip(map(id, missing),
                          realization.realize([t.uop.contiguous() if realization.is_storage(t.uop)
-                                              else t.uop for t in unrealised]), strict=True))
-        for tensor in unrealised:
+                                              else t.uop for t in missing]), strict=True))
+        for tensor in missing:
             if not any(tensor is t for t in inputs):
                 tensor.uop = found[id(tensor)]  # a closure tensor is computed once, outside
-        mapping = {p: _actual(found.get(id(t), t.uop)) for p, t in tensors.items()}
-        for buffer in map(root_of, self.fresh):
-            mapping[buffer] = UOp.new_buffer(buffer.arg.device, buffer.dtype, buffer.shape)
-        if self.call is not None:
-            body, *arguments = self.call.src
-            run_call(body.call(*(_actual(_placed(a, mapping)) for a in arguments)))
-        outputs = [_placed(o, mapping) for o in self.outputs]
-        return self._name_results(outputs, inputs)
+        return {p: found.get(id(t), t.uop) for p, t in tensors.items()}
 
     def _name_results(self, outputs: list[UOp], inputs: Sequence[TensorBase]) -> Any:
         count, last = len(self.returned), len(self.returned) + len(self.assigned)
@@ -187,20 +199,22 @@ def _is_argument(uop: UOp) -> bool:
     return uop.op is Op.BUFFER or contiguous_slice(uop) is not None
 
 
-def _actual(uop: UOp) -> UOp:
-    """What stands for a placeholder in a call: a BUFFER or a flat piece of one."""
-    uop = _without_reshape(uop)
-    piece = contiguous_slice(uop)
-    return uop if piece is None else flat_slice(piece)
+def _placed_piece(argument: Piece, pieces: dict[UOp, Piece]) -> Piece:
+    """An argument of the traced call, in the storage that stands there now."""
+    actual = pieces.get(argument.buffer)
+    if actual is None:
+        return argument
+    return Piece(actual.buffer, actual.first_byte + argument.first_byte, argument.size_bytes)
 
 
-def _placed(storage: UOp, mapping: dict[UOp, UOp]) -> UOp:
+def _placed(storage: UOp, actual: dict[UOp, UOp]) -> UOp:
     """Storage seen as a traced one was, in the place of which it stands."""
     root = root_of(storage)
-    actual = mapping.get(root)
-    if actual is None:
+    found = actual.get(root)
+    if found is None:
         return storage
-    return substitute(storage, {root: actual.reshape(root.shape)})
+    return found if storage is root and found.shape == root.shape else substitute(
+        storage, {root: found.reshape(root.shape)})
 
 
 def tensors_in(value: Any) -> list[TensorBase]:

@@ -18,6 +18,7 @@ class DeviceTable:
 
     def __init__(self) -> None:
         self._default = ""
+        self._chosen: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> OpenDeviceView:
         """The open device of a name such as "CPU", "CUDA:1" or "CUDA::LLVM".
@@ -30,7 +31,12 @@ class DeviceTable:
     @property
     def DEFAULT(self) -> str:  # noqa: N802 - the name that users of this field expect
         """Name of the device that is used where none is named."""
-        return self._default or settings.DEV or registry.default_name()
+        if self._default:
+            return self._default
+        found = self._chosen.get(settings.DEV)
+        if found is None:
+            found = self._chosen[settings.DEV] = registry.default_name()
+        return found
 
     @DEFAULT.setter
     def DEFAULT(self, name: str) -> None:  # noqa: N802

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from threading import RLock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from core.compiler.compile import compile_linear
 from core.compiler.pipeline import schedule
 from core.foundation.errors import UnsupportedError
-from core.ir import AddressSpace, Op, UOp, device_of
+from core.ir import AddressSpace, Op, UOp
 from core.runtime.device import Device, open_device
 from core.runtime.executor import BoundSchedule
 from core.runtime.storage import (
@@ -71,35 +71,59 @@ def realize(values: Sequence[UOp]) -> list[UOp]:
         return list(result.outputs)
 
 
+class Piece(NamedTuple):
+    """An argument of a CALL: bytes of some storage.
+
+    Attributes:
+        buffer: The BUFFER.
+        first_byte: Where it begins.
+        size_bytes: Its length.
+    """
+
+    buffer: UOp
+    first_byte: int
+    size_bytes: int
+
+
+def piece_of(argument: UOp) -> Piece:
+    """The bytes that an argument names: a BUFFER or a contiguous slice of one, in any shape."""
+    node = argument
+    while node.op is Op.RESHAPE:
+        node = node.src[0]
+    if node.op is Op.BUFFER:
+        return Piece(node, 0, node.size_bytes)
+    if node.op is Op.PARAM and node.arg.space is AddressSpace.ALU:
+        raise UnsupportedError(f"the Variable {node.arg.name} is not bound to a value")
+    found = contiguous_slice(node)
+    assert found is not None, "callify makes no other arguments"
+    buffer, offset, count = found
+    size = buffer.dtype.itemsize
+    return Piece(buffer, offset * size, count * size)
+
+
 def run_call(call: UOp) -> None:
     """Run CALL(body, storage...): compile where needed, allocate outputs, launch."""
-    body, arguments = call.src[0], call.src[1:]
-    device = device_of(arguments[0])
+    run_body(call.src[0], [piece_of(a) for a in call.src[1:]])
+
+
+def run_body(body: UOp, pieces: Sequence[Piece]) -> None:
+    """Run the body of a CALL on arguments."""
+    device = pieces[0].buffer.arg.device
     if not isinstance(device, str):
         raise UnsupportedError("values on several devices cannot be realised yet")
-    bound = bind_schedule(body, len(arguments), device)
-    blocks: list[Any] = []
-    values: dict[int, Any] = {}
-    for slot, argument in enumerate(arguments):
-        blocks.append(_block(argument, slot, values))
-    bound.run(blocks, values)
+    bound = bind_schedule(body, len(pieces), device)
+    bound.run([_block(piece) for piece in pieces], {})
 
 
-def _block(argument: UOp, slot: int, values: dict[int, Any]) -> Any:
-    """Device block of an argument: that of its BUFFER, or a view of it."""
-    if argument.op is Op.PARAM and argument.arg.space is AddressSpace.ALU:
-        raise UnsupportedError(f"the Variable {argument.arg.name} is not bound to a value")
-    buffer = buffer_of(root_buffer(argument))
+def _block(piece: Piece) -> Any:
+    """Device block of an argument: that of its BUFFER, or a view of it; None for no bytes."""
+    buffer = buffer_of(piece.buffer)
     if not buffer.size_bytes:
         return None
     block = buffer.allocated()
-    if argument.op is Op.SHRINK:
-        piece = contiguous_slice(argument)
-        assert piece is not None
-        _, offset, count = piece
-        size = argument.dtype.itemsize
-        return buffer.cache.allocator.view(block, offset * size, max(count * size, 1))
-    return block
+    if piece.size_bytes == buffer.size_bytes:
+        return block
+    return buffer.cache.allocator.view(block, piece.first_byte, max(piece.size_bytes, 1))
 
 
 def read_bytes(value: UOp) -> bytes:
