@@ -10,6 +10,7 @@ new node, 0.5 us for a hit).
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any, Final
@@ -36,6 +37,26 @@ _lock = threading.Lock()
 _table: dict[tuple[Any, ...], ref[UOp]] = {}
 _sweep_at = _SMALLEST_SWEEP
 _buffer_numbers = count()
+
+
+
+class _BufferEntry(ref["UOp"]):
+    """Table entry of a BUFFER: a replay makes some that never come back, so it says when to go."""
+
+    __slots__ = ("key",)
+    key: tuple[Any, ...]
+
+
+_gone: Final[deque[Any]] = deque()
+
+
+def _forget_buffers() -> None:
+    with _lock:
+        while _gone:
+            entry = _gone.popleft()
+            if _table.get(entry.key) is entry:
+                del _table[entry.key]
+
 
 Dim = Any  # int, or a rank 0 weak int UOp
 Operand = Any  # UOp, or a Python number taken in the other operand's dtype
@@ -142,7 +163,14 @@ class UOp:
     @staticmethod
     def new_buffer(device: Any, dtype: DType, shape: Sequence[Dim]) -> UOp:
         """A BUFFER with a number of its own, in the GLOBAL space of `device`."""
-        return UOp(Op.BUFFER, (UOp.dims(shape),), BufferSlot(next(_buffer_numbers), dtype, device))
+        _forget_buffers()
+        node = UOp(Op.BUFFER, (UOp.dims(shape),), BufferSlot(next(_buffer_numbers), dtype, device))
+        key = (Op.BUFFER, id(node.src[0]), node.arg, None)
+        entry = _BufferEntry(node, _gone.append)
+        entry.key = key
+        with _lock:
+            _table[key] = entry
+        return node
 
     @staticmethod
     def range(bound: Dim, number: int, axis_type: AxisType = AxisType.LOOP) -> UOp:
