@@ -158,9 +158,9 @@ class Retype:
         if self.kind is AxisType.THREAD:
             if nest.output_ranges[:1] != (loop,):
                 raise ActionError(f"{self}: only the outermost output loop is given to threads")
-        elif self.kind in (AxisType.UPCAST, AxisType.LANE, AxisType.UNROLL):
-            if trip_count(loop) is None:
-                raise ActionError(f"{self}: the loop's extent is symbolic")
+        elif (self.kind in (AxisType.UPCAST, AxisType.LANE, AxisType.UNROLL)
+                and trip_count(loop) is None):
+            raise ActionError(f"{self}: the loop's extent is symbolic")
         fresh = UOp.range(loop.src[0], loop.arg.id, self.kind)
         return one_lane_loop(self, replace_range(sink, loop, fresh, (fresh,)))
 

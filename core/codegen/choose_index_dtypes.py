@@ -81,16 +81,15 @@ def _machine_node(
         dtype = dtypes.int32 if fits else dtypes.int64
     else:
         dtype = dtypes.int64 if wide else dtypes.int32
-    src = []
+    sources = []
     for s in node.src:
         if s.dtype is not dtypes.weak_int:
-            src.append(done[s, s.dtype])
+            sources.append(done[s, s.dtype])
         elif s.op is Op.RANGE and node.op in (Op.END, Op.AFTER):
-            lowered = done[s, range_dtype[s]]
-            src.append(lowered)
+            sources.append(done[s, range_dtype[s]])
         else:
-            src.append(done[s, dtype])
-    return node.replace(src=tuple(src))
+            sources.append(done[s, dtype])
+    return node.replace(src=tuple(sources))
 
 
 def _fits_deeply(root: UOp) -> bool:

@@ -56,7 +56,7 @@ class _Expander:
                 self.memo[key] = UOp(node.op, _gathered(node.op, built), node.arg, node.tag)
             else:
                 lanes = next(v for r, v in point.items() if r.arg.axis_type is AxisType.LANE)
-                self.memo[key] = vector_place(*built, lanes)
+                self.memo[key] = vector_place(built[0], built[1], lanes)
             stack.pop()
         return self.memo[self._key(root, point)]
 

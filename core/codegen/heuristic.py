@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Final
 
@@ -79,7 +80,7 @@ class Heuristic:
     # -- order ------------------------------------------------------------------------------
 
     def hoist(self) -> None:
-        """Outermost the loops that reductions depend on: inside of the others they would run again."""
+        """Loops on which reductions depend go outermost: inside of others they would run again."""
         outputs = self.nest().output_ranges
         fewer = self._shared_loops()
         order = sorted(outputs, key=lambda r: -sum(r in loops for loops in fewer))
@@ -87,7 +88,7 @@ class Heuristic:
             self.do(Order(tuple(r.arg.id for r in order)))
 
     def _shared_loops(self) -> list[frozenset[UOp]]:
-        """For reductions and scratch that some output loops use again: those that they depend on."""
+        """Output loops of each reduction and scratch that does not depend on all of them."""
         nest = self.nest()
         outputs = frozenset(nest.output_ranges)
         found = [open_ranges(n) & outputs for n in (*nest.reductions, *nest.stages)]
@@ -108,7 +109,7 @@ class Heuristic:
         free = {r for n in nest.order if n not in inside_indices
                 and n.op not in (Op.END, Op.REDUCE, Op.STAGE) for r in n.src if r.op is Op.RANGE}
         for ranges in lists:
-            for a, b in zip(ranges, ranges[1:], strict=False):
+            for a, b in pairwise(ranges):
                 count = trip_count(b)
                 if a in free or b in free or count is None or trip_count(a) is None:
                     continue
@@ -187,7 +188,7 @@ class Heuristic:
     def _stage_operand(self) -> None:
         """Pack the operand that has the lanes, if a tile of it is strided and too large for L1."""
         nest = self.nest()
-        for position, load in enumerate(nest.loads):
+        for load in nest.loads:
             access = access_of(load)
             if access is None or not any(r.arg.axis_type is AxisType.LANE for r in access.ranges):
                 continue
@@ -243,9 +244,7 @@ class Heuristic:
         raise AssertionError("the operand to pack is gone")
 
     def _reuse_loop(self, nest: LoopNest, lane: UOp, varying: list[Access]) -> UOp | None:
-        """An output loop along which the operand with the lanes does not move: its loads are
-        used again for every row.
-        """
+        """An output loop for rows: the operand with the lanes, loaded once, serves all of them."""
         candidates = [
             r for r in nest.output_ranges
             if r is not lane and (trip_count(r) or 1) > 1
@@ -350,7 +349,7 @@ class Heuristic:
         inner = [n for n in (*nest.reductions, *nest.stages) if _has_lane(n.src[1:])]
         for loop in reversed(node.src[1:]):
             count = trip_count(loop)
-            if count is None or count < 2 or loop.arg.axis_type in (AxisType.UPCAST,) \
+            if count is None or count < 2 or loop.arg.axis_type is AxisType.UPCAST \
                     or any(loop in open_ranges(n) for n in inner):
                 continue
             mine = [a for a in accesses if loop in a.ranges]

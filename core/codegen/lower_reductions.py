@@ -16,12 +16,12 @@ from __future__ import annotations
 from itertools import count, product
 
 from core.codegen.loop_nest import LoopNest, is_expanded, trip_count
-from core.ir import AddressSpace, AxisType, BufferSlot, Op, UOp, map_graph, open_ranges
+from core.ir import AddressSpace, AxisType, BufferSlot, DType, Op, UOp, map_graph, open_ranges
 from core.ir import substitute as substitute_nodes
 from core.simplify import simplify
 
 
-def private_buffer(number: int, dtype: object, size: int, space: AddressSpace) -> UOp:
+def private_buffer(number: int, dtype: DType, size: int, space: AddressSpace) -> UOp:
     """REG or LOCAL storage of a kernel."""
     return UOp(Op.BUFFER, (UOp.dims((size,)),), BufferSlot(number, dtype, None, space))
 

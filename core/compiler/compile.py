@@ -109,11 +109,11 @@ def _compile_kernels(sinks: Sequence[UOp], opened: OpenedDevice) -> None:
                 events.emit(events.CacheHit(device=opened.name, program=program.arg.name))
     missing = [k for k, binary in enumerate(binaries) if binary is None]
     if missing:
-        for k, binary in zip(missing, _run_compiler(
+        for k, made in zip(missing, _run_compiler(
                 [generated[k] for k in missing], opened), strict=True):
-            binaries[k] = binary
+            binaries[k] = made
             if renderer.compiler.key:
-                BINARIES.put(_key(generated[k][1], opened), binary)
+                BINARIES.put(_key(generated[k][1], opened), made)
     for sink, (program, source), binary in zip(sinks, generated, binaries, strict=True):
         compiled = program.replace(
             src=(*program.src, UOp(Op.SOURCE, (), source), UOp(Op.BINARY, (), binary)))
@@ -152,8 +152,8 @@ def _run_compiler(generated: Sequence[tuple[UOp, str]], opened: OpenedDevice) ->
                                         size_bytes=len(binary), seconds=seconds / len(generated)))
         if settings.DEBUG >= 1:
             milliseconds = seconds / len(generated) * 1e3
-            print(f"{opened.name:6} compiled {program.arg.name} to {len(binary)} bytes in "
-                  f"{milliseconds:.1f} ms", file=sys.stderr)
+            sys.stderr.write(f"{opened.name:6} compiled {program.arg.name} to {len(binary)} bytes "
+                             f"in {milliseconds:.1f} ms\n")
     return binaries
 
 

@@ -111,10 +111,8 @@ class _Trace:
             realization.running.trace = None
             stand.restore()
         self.result = result
-        self.body, arguments = None, ()
-        if made.call is not None:
-            self.body, *arguments = made.call.src
-        self.arguments = [piece_of(a) for a in arguments]
+        self.body = None if made.call is None else made.call.src[0]
+        self.arguments = [] if made.call is None else [piece_of(a) for a in made.call.src[1:]]
         self.outputs = made.outputs
         places = {id(t): k for k, t in enumerate(inputs)}
         # An argument is read from this call's arguments, another tensor through itself.

@@ -10,8 +10,10 @@ from core.ir.operation import Op
 
 
 class AddressSpace(IntEnum):
-    """Where storage lives: device memory, work-group memory or core-private scratch, registers,
-    or nowhere (ALU: scalar arguments and functions of an index).
+    """Where storage lives.
+
+    Device memory; work-group memory or core-private scratch; registers; or nowhere (ALU: scalar
+    arguments and functions of an index).
     """
 
     GLOBAL = auto()

@@ -66,7 +66,8 @@ def _divide(quotient: Callable[[Any, Any], Any], node: UOp) -> Interval:
 
 
 def _floor_remainder(node: UOp) -> Interval:
-    a, b = node.src[0]._bounds, node.src[1]._bounds
+    a: Interval = node.src[0]._bounds
+    b: Interval = node.src[1]._bounds
     if b[0] > 0:
         if a[0] >= 0 and a[1] < b[0]:
             return a
@@ -153,11 +154,13 @@ def _cast(node: UOp) -> Interval:
 def _where(node: UOp) -> Interval:
     gate, yes, no = node.src
     low, high = gate._bounds
+    chosen: Interval = yes._bounds
+    other: Interval = no._bounds
     if low or no.is_invalid:
-        return yes._bounds
+        return chosen
     if not high or yes.is_invalid:
-        return no._bounds
-    return min(yes._bounds[0], no._bounds[0]), max(yes._bounds[1], no._bounds[1])
+        return other
+    return min(chosen[0], other[0]), max(chosen[1], other[1])
 
 
 def _leaf(node: UOp) -> Interval:
@@ -225,7 +228,9 @@ _RULES: Final[dict[Op, Callable[[UOp], Interval]]] = {
     Op.CONST: _constant, Op.PARAM: _leaf, Op.BUFFER: _leaf, Op.RANGE: _range, Op.SPECIAL: _range,
     Op.CMPLT: _less, Op.CMPEQ: _equal, Op.CMPNE: _unequal, Op.AND: _bitwise, Op.OR: _bitwise,
     Op.XOR: _bitwise, Op.CAST: _cast, Op.WHERE: _where, Op.STACK: _stack,
-    **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.SHRINK, Op.STAGE, Op.AFTER, Op.CONTIGUOUS, Op.DETACH, Op.CONTIGUOUS_BACKWARD, Op.COPY), _first),
+    **dict.fromkeys((
+        Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.SHRINK, Op.STAGE, Op.AFTER, Op.CONTIGUOUS,
+        Op.DETACH, Op.CONTIGUOUS_BACKWARD, Op.COPY), _first),
 }
 
 

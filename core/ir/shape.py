@@ -235,7 +235,9 @@ RULES: Final[dict[Op, Rule]] = {
     **dict.fromkeys((Op.CUSTOM_FUNCTION, Op.INS), _effect),
     **{op: _unary(op) for op in UNARY},
     **{op: _binary(op) for op in BINARY_OPS},
-    **dict.fromkeys((Op.LOAD, Op.COPY, Op.CONTIGUOUS, Op.DETACH, Op.CONTIGUOUS_BACKWARD, Op.AFTER, Op.MSTACK, Op.MSELECT, Op.ALLREDUCE), _first),
+    **dict.fromkeys((
+        Op.LOAD, Op.COPY, Op.CONTIGUOUS, Op.DETACH, Op.CONTIGUOUS_BACKWARD, Op.AFTER, Op.MSTACK,
+        Op.MSELECT, Op.ALLREDUCE), _first),
     Op.CAST: _cast, Op.BITCAST: _bitcast, Op.WHERE: _where, Op.MULACC: _mulacc,
     Op.PARAM: _leaf, Op.BUFFER: _leaf, Op.CONST: _const,
     Op.PERMUTE: _permute, Op.FLIP: _flip, Op.RESHAPE: _reshape, Op.EXPAND: _expand,

@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Self
 from weakref import ref
 
 from core.ir.arguments import (
@@ -53,7 +53,7 @@ _gone: Final[deque[Any]] = deque()
 def _forget_buffers() -> None:
     with _lock:
         while _gone:
-            entry = _gone.popleft()
+            entry: _BufferEntry = _gone.popleft()
             if _table.get(entry.key) is entry:
                 del _table[entry.key]
 
@@ -89,7 +89,10 @@ class UOp:
     _device: Any
     _verified: int | None
 
-    def __new__(cls, op: Op, src: tuple[UOp, ...] = (), arg: Any = None, tag: Any = None) -> UOp:
+    def __new__(
+        cls, op: Op, src: tuple[UOp, ...] = (), arg: Any = None, tag: Any = None
+    ) -> Self:
+        """The node with these four parts: the same object for equal parts."""
         key: tuple[Any, ...]
         if len(src) == 2:  # the commonest case, spelled out: half the time of the general one
             key = (op, id(src[0]), id(src[1]), arg, tag)
@@ -99,14 +102,14 @@ class UOp:
         if entry is not None:
             node = entry()
             if node is not None:
-                return node
+                return node  # type: ignore[return-value]
         dtype, shape = RULES[op](src, arg)
         with _lock:
             entry = _table.get(key)
             if entry is not None:
                 node = entry()
                 if node is not None:
-                    return node
+                    return node  # type: ignore[return-value]
             node = object.__new__(cls)
             node.op, node.src, node.arg, node.tag = op, src, arg, tag
             node.dtype, node.shape = dtype, shape
@@ -308,7 +311,7 @@ class UOp:
 
     def minimum(self, other: Operand) -> UOp:
         """Smaller of two integers or bools, from comparison and choice."""
-        return (self < other).where(self, other)
+        return self.alu(Op.CMPLT, other).where(self, other)
 
     def logical_not(self) -> UOp:
         """Not, of a bool."""

@@ -80,7 +80,7 @@ class ArrayAllocator(Allocator):
 
     def host_view(self, block: Array) -> memoryview:
         """The array's bytes."""
-        return memoryview(block)
+        return block.data
 
 
 class GraphCompiler(Compiler):
@@ -137,7 +137,8 @@ class GraphLoader(Loader):
 def only_index(spec: DeviceSpec, variant: int | str) -> None:
     """Raise unless the first and only device of a kind is asked for."""
     if variant not in (0, ""):
-        raise DeviceError(f"there is no {spec.name}:{variant}: there is one", cure=f"use {spec.name}")
+        raise DeviceError(f"there is no {spec.name}:{variant}: there is one",
+                          cure=f"use {spec.name}")
 
 
 @hookimpl

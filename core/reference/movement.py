@@ -89,7 +89,7 @@ def _shrink(node: UOp, src: Sequence[Value]) -> Value:
 
 def _bitcast(node: UOp, src: Sequence[Value]) -> Value:
     value, old, new = src[0], node.src[0].dtype, node.dtype
-    mask = full_mask(value)
+    mask: Any = full_mask(value)
     if mask is not None and new.itemsize < old.itemsize:
         mask = np.repeat(mask, old.itemsize // new.itemsize, axis=-1)
     elif mask is not None and new.itemsize > old.itemsize:

@@ -164,7 +164,7 @@ class BoundSchedule:
             if seconds is None:
                 seconds = time.perf_counter() - started
             GlobalCounters.time_sum_s += seconds
-            print(describe_step(step, seconds), file=sys.stderr)
+            sys.stderr.write(describe_step(step, seconds) + "\n")
 
 
 def describe_step(step: Launch | Transfer, seconds: float) -> str:

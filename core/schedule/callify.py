@@ -105,18 +105,19 @@ def is_storage_view(node: UOp) -> bool:
 
 
 def contiguous_slice(node: UOp) -> tuple[UOp, int, int] | None:
-    """(BUFFER, element offset, elements) of SHRINKs and INDEXes that are a contiguous piece of it."""
+    """(BUFFER, element offset, elements) of SHRINKs and INDEXes that are one piece of it."""
     if node.op not in (Op.SHRINK, Op.INDEX):
         return None
     position, count = 0, prod(node.shape) if all(isinstance(n, int) for n in node.shape) else -1
-    while node.op is not Op.BUFFER:
-        if node.op is not Op.RESHAPE:
-            start = _start_of_piece(node)
+    inner = node
+    while inner.op is not Op.BUFFER:
+        if inner.op is not Op.RESHAPE:
+            start = _start_of_piece(inner)
             if start is None or count < 0:
                 return None
             position += start
-        node = node.src[0]
-    return node, position, count
+        inner = inner.src[0]
+    return inner, position, count
 
 
 def _start_of_piece(node: UOp) -> int | None:

@@ -20,7 +20,7 @@ from core.plugin import Target
 _TILE: Final = 64
 # Rows of scratch alive at once: the rows of a register tile.
 _ROWS: Final = 6
-# A sum is computed inside of the sum that takes its elements, if that is not more work than so much.
+# A sum is computed inside of the one that takes its elements, if that is at most so much work.
 _MELTED_WORK: Final = 2.0
 # A reduction with few results and more work than this is a kernel of its own.
 _LONG_REDUCTION_NANOSECONDS: Final = 20_000.0

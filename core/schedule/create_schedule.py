@@ -11,7 +11,7 @@ from typing import Any
 
 from core.ir import AddressSpace, Op, UOp, device_of
 from core.plugin import Target
-from core.schedule.assign_ranges import Kernel, Plan, _copy_source, assign_ranges
+from core.schedule.assign_ranges import Kernel, Plan, assign_ranges, copy_source
 from core.schedule.build_kernels import (
     KernelBuilder,
     flat_size,
@@ -96,7 +96,7 @@ def _calls(
     if kernel.roots[0].op is Op.COPY:
         root = kernel.roots[0]
         body_of = _copy_body
-        source = storage[_copy_source(root)]
+        source = storage[copy_source(root)]
         places = [_flat(p) for p in stores.get(root, ())] or [storage[root]]
         return [body_of(root, place).call(place, source) for place in places]
     pairs: list[tuple[UOp, UOp]] = []
@@ -118,8 +118,9 @@ def _copy_body(root: UOp, place: UOp) -> UOp:
 
 
 def _ordered(plan: Plan) -> Sequence[Kernel]:
-    """Kernels so that results come before their readers; among ready ones by number, highest
-    first: numbers grow from the outputs towards the inputs.
+    """Kernels so that results come before their readers.
+
+    Among ready ones the highest number goes first: numbers grow from outputs towards inputs.
     """
     readers: dict[int, list[int]] = {n: [] for n in plan.kernels}
     missing: dict[int, int] = {}

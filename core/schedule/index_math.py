@@ -29,7 +29,7 @@ from core.simplify import simplify_index
 class Demand(NamedTuple):
     """At which index a value is wanted, and under which gate that index is in bounds."""
 
-    index: tuple[UOp, ...]
+    index: tuple[UOp, ...]  # type: ignore[assignment]  # hides tuple.index, which nobody needs
     gate: UOp | None
 
 
@@ -221,7 +221,8 @@ def _gather(node: UOp, demand: Demand, unknown: Placeholders) -> list[Push]:
     value, operands = node.src[0], node.src[1:]
     rank = len(node.shape) - (len(value.shape) - len(operands))
     front, rest = demand.index[:rank], demand.index[rank:]
-    index, gates, result = [], [demand.gate], []
+    index, gates = [], [demand.gate]
+    result: list[Push] = []
     for operand, extent in zip(operands, value.shape, strict=False):
         at = broadcast_index(front, operand.shape) if operand.shape else ()
         position = _index_value(operand, Demand(at, demand.gate), unknown)

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from core.ir import Op, UOp, largest_dimension, map_graph, substitute, toposort
 from core.plugin import Target
-from core.schedule.assign_ranges import value_sources
 from core.schedule.build_kernels import neutral
+from core.schedule.graph_facts import value_sources
 
 # Reductions shorter than this stay whole (algorithms.md 4.3).
 _LONG: Final = 32_768
@@ -34,7 +34,8 @@ def prepare_graph(sink: UOp, target: Target) -> UOp:
         if node.op is Op.CALL and node.src[0].op is not Op.SINK:
             return inline_call(node)
         if node.op is Op.GETTUPLE and node.src[0].op is Op.TUPLE:
-            return node.src[0].src[node.arg]
+            value: UOp = node.src[0].src[node.arg]
+            return value
         if 0 in node.shape:
             return node.const_like(0).expand(node.shape)
         if node.op is Op.REDUCE:
