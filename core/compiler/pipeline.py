@@ -14,7 +14,7 @@ from typing import Final
 from core.codegen.choose_index_dtypes import choose_index_dtypes
 from core.codegen.decompose import decompose
 from core.codegen.expand_tiles import expand_tiles
-from core.codegen.linearize import linearize, single_ends
+from core.codegen.linearize import linearize
 from core.codegen.lower_gates import lower_gates
 from core.codegen.lower_reductions import lower_reductions
 from core.codegen.lower_stages import lower_stages
@@ -68,8 +68,6 @@ LOWER: Final[tuple[Pass, ...]] = (
 FINISH: Final[tuple[Pass, ...]] = (
     Pass("choose-index-dtypes", lambda g, t: choose_index_dtypes(g, wide=t.wide_index),
          KERNEL_GRAPH, "bounds of all indices are final", _makes_programs),
-    Pass("close-single-loops", lambda g, t: single_ends(g), KERNEL_GRAPH,
-         "a list closes one loop at a time", _makes_programs),
     Pass("linearize", lambda g, t: linearize(g), PROGRAM,
          "last: a list has no freedom left", _makes_programs),
 )

@@ -44,7 +44,8 @@ def round_to(values: Array, dtype: DType) -> Array:
     Overflow gives infinity; in fp8_e4m3, which has none, NaN.
     """
     if dtype not in SMALL_FLOATS:
-        return values.astype(HELD[dtype], copy=False)
+        with np.errstate(all="ignore"):  # infinity and 0 are what IEEE says, not mishaps
+            return values.astype(HELD[dtype], copy=False)
     mantissa = dtype.bits - 1 - dtype.exponent_bits
     smallest = 2 - (1 << (dtype.exponent_bits - 1))  # exponent of the smallest normal number
     wide = values.astype(np.float64, copy=False)

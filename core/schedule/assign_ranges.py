@@ -257,7 +257,7 @@ class RangeAssigner:
 
     def _row(self, node: UOp, demands: list[tuple[Demand, Kernel]]) -> Computation:
         uses = [_use(d, k) for d, k in demands]
-        common = common_ranges(uses)
+        common = common_ranges(uses, tuple(map(largest_dimension, node.shape)))
         index: list[UOp] = []
         inner: list[UOp | None] = []
         for i, bound in zip(demands[0][0].index, node.shape, strict=True):

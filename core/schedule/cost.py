@@ -102,12 +102,16 @@ def _evaluations(use: Use, homes: Mapping[UOp, frozenset[UOp]]) -> float:
     return count
 
 
-def common_ranges(uses: Sequence[Use]) -> frozenset[UOp]:
-    """Output ranges that stand bare, at one position, in every use; the rows of a scratch."""
+def common_ranges(uses: Sequence[Use], shape: Sequence[int]) -> frozenset[UOp]:
+    """Output ranges that stand bare, at one position, in every use; the rows of a scratch.
+
+    A range that leaves the value of `shape` (it is padded) is none: a row has no gate.
+    """
     first = uses[0]
     shared = first.output_ranges.intersection(*(u.ranges for u in uses))
     return frozenset(
         r for r in shared if all(u.bare.get(r) == first.bare.get(r, -1) for u in uses)
+        and extent(r) <= shape[first.bare[r]]
     )
 
 
@@ -148,7 +152,7 @@ def choose(q: Question, target: Target, *, boundary_forced: bool = False) -> Cho
         + target.launch_nanoseconds
     )
     row = float("inf")
-    common = common_ranges(uses)
+    common = common_ranges(uses, q.shape)
     if (len({u.kernel for u in uses}) == 1 and (len(uses) > 1 or q.is_reduce)
             and common and _row_fits(q, common, target)):
         row = once + numel * q.itemsize * target.cache_byte_nanoseconds * passes

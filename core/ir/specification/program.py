@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from core.ir.arguments import AddressSpace
+from core.ir.arguments import AddressSpace, AxisType
 from core.ir.operation import ELEMENTWISE, Op
 from core.ir.specification.verify import Row, Specification
 from core.ir.traversal import address_space
 from core.ir.uop import UOp
 
-_SHAPES = frozenset({Op.CONST, Op.STACK})
+_TILES = frozenset({AxisType.UPCAST, AxisType.LANE, AxisType.UNROLL})
 
 
 def _is_machine(node: UOp) -> bool:
@@ -31,7 +31,8 @@ def _gate(node: UOp, position: int) -> bool:
 PROGRAM = Specification("program", 2, (
     Row(frozenset({Op.LINEAR}), "items in order"),
     Row(frozenset({Op.PARAM, Op.BUFFER}), "flat storage or a scalar", _is_storage),
-    Row(_SHAPES, "a constant, a shape, or a vector of machine dtype"),
+    Row(frozenset({Op.CONST}), "a constant that is not Invalid", lambda n: not n.is_invalid),
+    Row(frozenset({Op.STACK}), "a shape, or a vector of machine dtype"),
     Row(ELEMENTWISE | {Op.BITCAST}, "scalars and vectors of machine dtypes", _is_machine),
     Row(frozenset({Op.INDEX}), "a place, or a lane of a vector",
         lambda n: len(n.src) == 2 and not n.src[1].dtype.is_weak),
@@ -42,7 +43,8 @@ PROGRAM = Specification("program", 2, (
         lambda n: _is_place(n.src[0]) and _gate(n, 2)),
     Row(frozenset({Op.REDUCE}), "over the lanes of a vector",
         lambda n: len(n.src) == 1 and n.arg.axes == 1),
-    Row(frozenset({Op.RANGE}), "a loop of machine dtype", lambda n: not n.dtype.is_weak),
+    Row(frozenset({Op.RANGE}), "a loop of machine dtype that is no tile",
+        lambda n: not n.dtype.is_weak and n.arg.axis_type not in _TILES),
     Row(frozenset({Op.END}), "closes one loop", lambda n: len(n.src) == 2),
     Row(frozenset({Op.AFTER, Op.GROUP, Op.SINK}), "order"),
     Row(frozenset({Op.BARRIER, Op.IF, Op.ENDIF, Op.SPECIAL, Op.CUSTOM, Op.CUSTOMI, Op.ATOMIC_ADD,
