@@ -3,9 +3,6 @@
 import pytest
 
 from core.compiler import pipeline
-from core.foundation.errors import VerificationError
-from core.ir import Op, UOp
-from core.testing import pass_checks
 from core.testing.pass_checks import CHECKS
 
 NAMES = [step.name for step in pipeline.all_passes()]

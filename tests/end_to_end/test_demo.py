@@ -5,16 +5,32 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from core import Context
+from core import Context, Tensor, dtypes
 from core.tools.command_line import cli
-from core.tools.demo import run_demo, train
+from core.tools.demo import Training, run_demo, train
+
+
+def epochs_are_short(device, config):
+    """An epoch on the interpreter is 40 s, on anything else one."""
+    if device == "REFERENCE" and not config.getoption("--full"):
+        pytest.skip("an epoch takes the interpreter 40 s: only with --full")
 
 
 @pytest.fixture(scope="module")
-def reports(device):
+def reports(device, pytestconfig):
     """Two short runs of one seed."""
+    epochs_are_short(device, pytestconfig)
     with Context(DEV=device):
         return [train(seed=1, epochs=2), train(seed=1, epochs=2)]
+
+
+def test_steps_on_one_batch_lower_its_loss(device):
+    with Context(DEV=device):
+        training = Training(seed=0, epochs=1)
+        batch = Tensor(list(range(32)), dtype=dtypes.int32)
+        losses = [training._step(batch).item() for _ in range(5)]
+    assert 1 < losses[0] < 5, "ten classes, nothing learned: about log 10"
+    assert losses[-1] < 0.8 * losses[0]
 
 
 def test_two_epochs_learn(reports):
@@ -41,7 +57,8 @@ def test_measurements_make_sense(reports, device):
     assert 0 <= report.compile_seconds < report.total_seconds
 
 
-def test_the_last_line_is_the_accuracy(device, capsys):
+def test_the_last_line_is_the_accuracy(device, pytestconfig, capsys):
+    epochs_are_short(device, pytestconfig)
     with Context(DEV=device):
         report = run_demo(seed=2, epochs=1)
     lines = capsys.readouterr().out.splitlines()
