@@ -24,7 +24,6 @@ from core.ir import (
     Op,
     UOp,
     dtypes,
-    open_ranges,
     toposort,
 )
 from core.ir.specification import KERNEL_GRAPH, PROGRAM, verify
@@ -79,9 +78,17 @@ def expect_values(program: UOp, expected: Array, *inputs: Array) -> None:
 
 
 def executed(linear: UOp, op: Op) -> int:
-    """How often the items of one op are executed."""
-    return sum(prod(int(r.src[0].value) for r in open_ranges(n))
-               for n in linear.src if n.op is op)
+    """How often the items of one op are executed, each as often as the loops round it say."""
+    total = 0
+    around: list[int] = []
+    for item in linear.src:
+        if item.op is Op.RANGE:
+            around.append(int(item.src[0].value))
+        elif item.op is Op.END:
+            around.pop()
+        if item.op is op:
+            total += prod(around)
+    return total
 
 
 def kernel(*effects: UOp, actions: tuple[str, ...] | None = None) -> UOp:
