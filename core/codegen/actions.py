@@ -11,6 +11,7 @@ replays exactly. What an action cannot do safely it refuses with `ActionError`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -98,6 +99,9 @@ class Split:
     def _clamp(self, nest: LoopNest, loop: UOp, extent: int, inner: UOp) -> UOp:
         if loop not in nest.output_ranges:
             raise ActionError(f"{self}: the loop accumulates; an overlap would be added twice")
+        if any(reads_storage(nest, storage_of(n.src[0])) for n in nest.stores):
+            raise ActionError(f"{self}: the kernel reads what it writes; an overlap would be "
+                              "written twice")
         outer = self._outer(-(-extent // self.factor), nest.next_number + 1, loop)
         start = (outer * self.factor).minimum(extent - self.factor)
         return simplify(replace_range(nest.sink, loop, start + inner, (outer, inner)))
@@ -282,41 +286,51 @@ class Stream:
             raise ActionError(f"{self}: the kernel has {len(nest.stores)} stores")
         store = nest.stores[self.store]
         storage = storage_of(store.src[0])
-        if store.arg is not None or any(storage_of(n.src[0]) is storage for n in nest.loads):
+        if store.arg is not None or reads_storage(nest, storage):
             raise ActionError(f"{self}: the store is ordered, or the kernel reads what it writes")
         return map_graph(sink, lambda node, original: (
             node.replace(arg="stream") if original is store else node))
 
 
 Action = Split | Retype | Order | Merge | Stage | Stream
-_ACTION: Final = re.compile(r"(\w+)\(([^)]*)\)")
+_ACTION: Final = re.compile(r"(\w+)\(([^()]*)\)\s*")
+_DYNAMIC: Final[dict[tuple[str, ...], bool]] = {(): False, ("DYNAMIC",): True}
+_MADE: Final[dict[str, Callable[..., Action]]] = {
+    "SPLIT": lambda axis, factor, kind, tail: Split(
+        int(axis), int(factor), AxisType[kind], Tail[tail]),
+    "RETYPE": lambda axis, kind, *how: Retype(int(axis), AxisType[kind], _DYNAMIC[how]),
+    "ORDER": lambda *axes: Order(tuple(map(int, axes))),
+    "MERGE": lambda outer, inner: Merge(int(outer), int(inner)),
+    "STAGE": lambda load, *axes: Stage(int(load), tuple(map(int, axes))),
+    "STREAM": lambda store: Stream(int(store)),
+}
 
 
 def parse_actions(source: str) -> list[Action]:
     """Actions of a text such as "SPLIT(1, 8, LANE, CLAMP) RETYPE(0, THREAD)".
 
     Raises:
-        ValueError: The text holds an unknown action.
+        ValueError: The text holds an unknown action, or is malformed.
     """
     result: list[Action] = []
-    for name, inner in _ACTION.findall(source):
-        parts = [p.strip() for p in inner.split(",") if p.strip()]
-        if name == "SPLIT":
-            axis, factor, kind, tail = parts
-            result.append(Split(int(axis), int(factor), AxisType[kind], Tail[tail]))
-        elif name == "RETYPE":
-            result.append(Retype(int(parts[0]), AxisType[parts[1]], parts[2:] == ["DYNAMIC"]))
-        elif name == "ORDER":
-            result.append(Order(tuple(map(int, parts))))
-        elif name == "STAGE":
-            result.append(Stage(int(parts[0]), tuple(map(int, parts[1:]))))
-        elif name == "STREAM":
-            result.append(Stream(int(parts[0])))
-        elif name == "MERGE":
-            result.append(Merge(int(parts[0]), int(parts[1])))
-        else:
+    position = 0
+    while found := _ACTION.match(source, position):
+        name, inner = found.groups()
+        if name not in _MADE:
             raise ValueError(f"unknown loop action {name!r}")
+        try:
+            result.append(_MADE[name](*(p.strip() for p in inner.split(",") if p.strip())))
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(f"malformed loop action {found[0]!r}") from None
+        position = found.end()
+    if position < len(source):
+        raise ValueError(f"malformed loop actions: {source[position:]!r}")
     return result
+
+
+def reads_storage(nest: LoopNest, storage: UOp) -> bool:
+    """Whether a kernel loads from some storage."""
+    return any(storage_of(n.src[0]) is storage for n in nest.loads)
 
 
 def find_range(nest: LoopNest, number: int) -> UOp:
