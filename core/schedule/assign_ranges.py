@@ -24,6 +24,7 @@ from core.plugin import Target
 from core.schedule.cost import Choice, Question, Use, choose, common_ranges
 from core.schedule.graph_facts import (
     FORCED,
+    LONGEST_CHAIN,
     inlined_loads,
     leaf_axes,
     leaf_bits,
@@ -33,8 +34,6 @@ from core.schedule.graph_facts import (
 )
 from core.schedule.index_math import Demand, Placeholders, Push, pushes
 
-# Nodes inlined into one kernel before the next is stored: bounds the time LLVM needs for one.
-_LONGEST_CHAIN = 1500
 _HEAVY_FLOPS = 64
 
 
@@ -170,7 +169,7 @@ class RangeAssigner:
             return Choice.INLINE
         if node.op in FORCED or node in self.forced or node in self.copied:
             return Choice.BOUNDARY
-        if self.depth.get(node, 0) > _LONGEST_CHAIN:
+        if self.depth.get(node, 0) > LONGEST_CHAIN:
             return Choice.BOUNDARY
         if node.op not in ELEMENTWISE and node.op is not Op.REDUCE:
             return Choice.INLINE
@@ -321,32 +320,52 @@ def assign_ranges(outputs: list[UOp], target: Target) -> Plan:
     forced: frozenset[UOp] = frozenset()
     while True:
         plan = RangeAssigner(outputs, target, forced).run()
-        crowded = [
-            k for k in plan.kernels.values() if len(k.leaves) + len(k.roots) > target.max_buffers
-        ]
-        extra = frozenset(filter(None, (_relief(k, plan, target) for k in crowded)))
+        crowded = {
+            k.number: k for k in plan.kernels.values()
+            if len(k.leaves) + len(k.roots) > target.max_buffers
+        }
+        extra = _reliefs(crowded, plan, target) if crowded else forced
         if not extra - forced:
             return plan
         forced |= extra
 
 
-def _relief(kernel: Kernel, plan: Plan, target: Target) -> UOp | None:
-    """A value to store so that a kernel reads fewer buffers.
+def _reliefs(crowded: dict[int, Kernel], plan: Plan, target: Target) -> frozenset[UOp]:
+    """Values to store so that kernels read fewer buffers; one walk for all kernels.
 
-    It is the one with most buffers below it that a kernel of its own can still read.
+    Where a value would read too many, the source with most buffers below it is stored. Where no
+    single value does, but all outputs together, it is the one of the kernel with most below.
     """
-    below: dict[UOp, frozenset[UOp]] = {}
-    best: UOp | None = None
+    below: dict[tuple[UOp, int], frozenset[UOp]] = {}
+    cut: set[UOp] = set()
+    relieved: set[int] = set()
+    best: dict[int, UOp] = {}
+
+    def may_store(node: UOp) -> bool:
+        return (node.op in ELEMENTWISE and bool(node.shape) and node not in plan.stored
+                and plan.choices.get(node) is Choice.INLINE)
+
     for node in plan.order:
-        if node in kernel.leaves:
-            below[node] = frozenset((node,))
-            continue
-        sets = [below[s] for s in value_sources(node) if s in below]
-        below[node] = frozenset().union(*sets) if sets else frozenset()
-        inlined = plan.choices.get(node) is Choice.INLINE and node not in plan.stored
-        if (inlined and node.op in ELEMENTWISE and node.shape
-                and 2 <= len(below[node]) < target.max_buffers
-                and any(k is kernel for _, k in plan.demands[node])
-                and (best is None or len(below[node]) >= len(below[best]))):
-            best = node
-    return best
+        numbers = {k.number for _, k in plan.demands[node]}
+        if node in plan.stored:
+            numbers.add(plan.stored[node].number)
+        for number in numbers & crowded.keys():
+            kernel = crowded[number]
+            if node in kernel.leaves or node in cut:
+                below[node, number] = frozenset((node,))
+                continue
+            sets = {s: below[s, number] for s in value_sources(node) if (s, number) in below}
+            union = frozenset().union(*sets.values())
+            while len(union) + len(kernel.roots) > target.max_buffers:
+                source = max(filter(may_store, sets), key=lambda s: len(sets[s]), default=None)
+                if source is None or len(sets[source]) < 2:
+                    break
+                cut.add(source)
+                relieved.add(number)
+                sets[source] = below[source, number] = frozenset((source,))
+                union = frozenset().union(*sets.values())
+            below[node, number] = union
+            if may_store(node) and 2 <= len(union) < target.max_buffers and (
+                    number not in best or len(union) >= len(below[best[number], number])):
+                best[number] = node
+    return frozenset(cut | {node for number, node in best.items() if number not in relieved})

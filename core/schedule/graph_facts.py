@@ -14,6 +14,8 @@ from core.schedule.cost import Load, nanoseconds
 LEAVES: Final = frozenset({Op.PARAM, Op.BUFFER, Op.CONST})
 #: Values that are stored wherever they stand.
 FORCED: Final = frozenset({Op.CONTIGUOUS, Op.COPY})
+#: Nodes inlined into one kernel before the next is stored: bounds the time LLVM needs for one.
+LONGEST_CHAIN: Final = 1500
 _MOVES: Final = frozenset({Op.PERMUTE, Op.FLIP, Op.RESHAPE, Op.SHRINK, Op.PAD, Op.INDEX})
 
 
@@ -48,15 +50,18 @@ def value_order(roots: list[UOp]) -> list[UOp]:
 def inlined_loads(order: list[UOp], stored: frozenset[UOp], target: Target) -> dict[UOp, Load]:
     """Work and bytes of one element of each node if what is below is inlined.
 
-    What is stored in any case is read: it costs its bytes. So does, to what is above it, a
-    reduction dearer than writing and reading an element: it may always be stored.
+    What is stored in any case is read: it costs its bytes. So does, to what is above it, the end
+    of a long chain, and a reduction dearer than writing and reading an element: it may always be
+    stored.
     """
     result: dict[UOp, Load] = {}
     below: dict[UOp, Load] = {}
+    depth: dict[UOp, int] = {}
     for node in order:
         if node.op in (Op.PARAM, Op.BUFFER) or node.op in FORCED or node in stored:
             result[node] = below[node] = Load(0.0, node.dtype.itemsize)
             continue
+        depth[node] = 1 + max((depth.get(s, 0) for s in value_sources(node)), default=0)
         load = Load(operation_flops(node.op), 0.0)
         for s in value_sources(node):
             load.flops += below[s].flops
@@ -72,9 +77,10 @@ def inlined_loads(order: list[UOp], stored: frozenset[UOp], target: Target) -> d
             extent = max(extent, 1)
             load = Load(load.flops / extent, load.bytes / extent)
         result[node] = below[node] = load
-        if node.op is Op.REDUCE and nanoseconds(load, target) > (
-                2 * node.dtype.itemsize * target.dram_byte_nanoseconds):
-            below[node] = Load(0.0, node.dtype.itemsize)
+        dear = node.op is Op.REDUCE and nanoseconds(load, target) > (
+            2 * node.dtype.itemsize * target.dram_byte_nanoseconds)
+        if dear or depth[node] > LONGEST_CHAIN:
+            below[node], depth[node] = Load(0.0, node.dtype.itemsize), 0
     return result
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,23 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say which core and which devices are tested."""
     device = config.getoption("--core-device") or "the default one"
     found = ", ".join(registry.names())
-    return [f"core: {Path(__file__).parent.parent}; device: {device}; found: {found}"]
+    lines = [f"core: {Path(__file__).parent.parent}; device: {device}; found: {found}"]
+    folders = sorted((config.rootpath / "tests" / "plugins").glob("*"))
+    missing = [folder.name for folder in folders if _plugin_is_missing(folder)]
+    if missing:
+        lines.append(f"tests of plugins left out, which are not installed: {', '.join(missing)}")
+    return lines
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the tests of a plugin that is not installed; the header says so."""
+    return _plugin_is_missing(collection_path) or None
+
+
+def _plugin_is_missing(folder: Path) -> bool:
+    return (folder.parent.name == "plugins" and folder.parent.parent.name == "tests"
+            and folder.is_dir() and not folder.name.startswith("_")
+            and find_spec(f"core_plugin_{folder.name}") is None)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ from core.foundation.errors import CompileError
 from core.ir import AddressSpace, AxisType, BufferSlot, CustomText, Op, UOp, dtypes
 from core.render import render_llvm
 from core.toolchain import compile_ir, host_machine, load_object
+
+pytestmark = pytest.mark.skipif(
+    find_spec("llvmlite") is None, reason="llvmlite comes with a device plugin; none is installed")
 
 SIGNATURE = ctypes.CFUNCTYPE(
     None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)

@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -17,6 +18,9 @@ from core.toolchain import (
     load_object,
     target_of,
 )
+
+pytestmark = pytest.mark.skipif(
+    find_spec("llvmlite") is None, reason="llvmlite comes with a device plugin; none is installed")
 
 SIGNATURE = ctypes.CFUNCTYPE(
     None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)

@@ -41,7 +41,7 @@ def attention(q, k, v):
     (1, lambda x, y: Tensor.cat(x, y, dim=1), [(64, 64), (64, 32)]),
 ])
 def test_kernels(expected, make, shapes):
-    assert kernels(make, *map(lambda shape: data(*shape), shapes)) == expected
+    assert kernels(make, *(data(*shape) for shape in shapes)) == expected
 
 
 def test_statistics_of_batchnorm_are_at_most_two():

@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+from importlib.util import find_spec
 
 import pytest
 
@@ -18,6 +19,9 @@ from core.toolchain import (
     target_of,
 )
 from core.toolchain.elf import undefined_symbols
+
+pytestmark = pytest.mark.skipif(
+    find_spec("llvmlite") is None, reason="llvmlite comes with a device plugin; none is installed")
 
 ADD = "define i64 @add{0}(i64 %a) nounwind {{\n  %b = add i64 %a, {0}\n  ret i64 %b\n}}\n"
 ARRAY = """define float @array(float %x, i64 %n) nounwind {
