@@ -156,15 +156,15 @@ def choose(q: Question, target: Target, *, boundary_forced: bool = False) -> Cho
     if (len({u.kernel for u in uses}) == 1 and (len(uses) > 1 or q.is_reduce)
             and common and _row_fits(q, common, target)):
         row = once + numel * q.itemsize * target.cache_byte_nanoseconds * passes
-    if q.melts and inline <= _MELTED_WORK * once:
-        return Choice.INLINE
     if q.is_reduce:
-        if any(r in q.homes for u in uses for r in u.ranges):
-            inline = float("inf")
         results = prod(extent(r) for r in frozenset().union(
             *(u.ranges & u.output_ranges for u in uses)))
         if results < 2 * target.cores and once > _LONG_REDUCTION_NANOSECONDS:
             inline = row = float("inf")
+        if q.melts and inline <= _MELTED_WORK * once:
+            return Choice.INLINE
+        if any(r in q.homes for u in uses for r in u.ranges):
+            inline = float("inf")
         if len(uses) == 1 and inline <= once * 1.001:
             return Choice.INLINE
     best = min(inline, row, boundary)
