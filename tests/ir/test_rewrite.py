@@ -53,8 +53,18 @@ def test_context_and_declining():
 
 def test_endless_rules_run_out_of_fuel_and_show_themselves():
     grow = Rule("grow", node(Op.NEG, x, name="n"), lambda n, x: -(x + 1))
-    with pytest.raises(RewriteLimitError, match="NEG"):
+    with pytest.raises(RewriteLimitError, match="did not end after 51 rewrites") as caught:
         rewrite(-variable(), RuleSet(grow), fuel=50)
+    rows = str(caught.value).splitlines()
+    assert sum(row.startswith("    → ") for row in rows) == 10
+    assert "NEG" in rows[1]
+
+
+def test_rules_that_undo_each_other_run_out_of_fuel():
+    there = Rule("there", node(Op.NEG, x), lambda x: x * -1)
+    back = Rule("back", x * -1, lambda x: -x)
+    with pytest.raises(RewriteLimitError, match="→ 0 ="):
+        rewrite(-variable(), RuleSet(there, back), fuel=50)
 
 
 def visits_of(length):
