@@ -146,6 +146,8 @@ class RangeAssigner:
                 return
         is_output = node in self.outputs
         choice = self._choose(node, demands)
+        if is_output and _rounds(node) and any(d.index != k.ranges for d, k in demands):
+            choice = Choice.BOUNDARY  # it is read, not computed again
         plan.choices[node] = choice
         computations: list[Computation] = []
         if choice is Choice.BOUNDARY or is_output:
@@ -183,6 +185,7 @@ class RangeAssigner:
             uses=[_use(d, k) for d, k in demands],
             homes=self.homes,
             melts=node in self.melting,
+            rounds=_rounds(node),
             leaf_axes=self.leaf_axes[node],
         )
         return choose(question, self.target)
@@ -302,6 +305,11 @@ def copy_source(node: UOp) -> UOp:
     while source.op is Op.RESHAPE:
         source = source.src[0]
     return source if source.op in (Op.PARAM, Op.BUFFER) else node.src[0]
+
+
+def _rounds(node: UOp) -> bool:
+    """Whether another order of a reduction may give another last bit."""
+    return node.op is Op.REDUCE and node.dtype.is_float and node.arg.op is not Op.MAX
 
 
 def _use(demand: Demand, kernel: Kernel) -> Use:

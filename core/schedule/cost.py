@@ -73,6 +73,8 @@ class Question:
         itemsize: Bytes of one element.
         load: Work of one element, all inlined.
         is_reduce: Whether it is a REDUCE.
+        rounds: It is a sum or product of floats: computed twice, in loops of other shapes, it may
+            differ in its last bit, and so may what compares the two.
         uses: Its distinct demands.
         homes: For each REDUCE range, the ranges round its REDUCE.
         melts: It is a sum of which only another sum takes elements: the two can be one loop nest.
@@ -86,6 +88,7 @@ class Question:
     uses: Sequence[Use]
     homes: Mapping[UOp, frozenset[UOp]]
     melts: bool = False
+    rounds: bool = False
     leaf_axes: Mapping[UOp, frozenset[int]] = field(default_factory=dict)
 
 
@@ -161,6 +164,8 @@ def choose(q: Question, target: Target, *, boundary_forced: bool = False) -> Cho
             *(u.ranges & u.output_ranges for u in uses)))
         if results < 2 * target.cores and once > _LONG_REDUCTION_NANOSECONDS:
             inline = row = float("inf")
+        if q.rounds and len(uses) > 1:
+            inline = float("inf")
         if q.melts and inline <= _MELTED_WORK * once:
             return Choice.INLINE
         if any(r in q.homes for u in uses for r in u.ranges):
