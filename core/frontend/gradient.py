@@ -21,6 +21,7 @@ from core.ir import Op, UOp, device_of, dimensions, dtypes, substitute, toposort
 
 Gradients = tuple[UOp | None, ...]
 Rule = Callable[[UOp, UOp], Gradients]
+_STORED: Final = frozenset({Op.BUFFER, Op.PARAM, Op.CONTIGUOUS})
 _FEW_FACTORS: Final = 256
 
 
@@ -91,7 +92,10 @@ def _reduce(g: UOp, node: UOp) -> Gradients:
     if op is Op.ADD:
         return (wide,)
     if op is Op.MAX:
-        chosen = x.eq(_repeat_back(node, axes, x.shape))
+        # Which elements are largest is asked of stored ones: the sums below, computed again in
+        # another order, could be one bit away from the maximum that was found.
+        x = x if x.op in _STORED else x.contiguous()
+        chosen = x.eq(_repeat_back(x.reduce(op, axes=axes), axes, x.shape))
         ones = _choose(chosen, x.const_like(1), x.const_like(0))
         count = ones.reduce(Op.ADD, axes=axes)
         shared = elementwise(Op.FDIV, g, count)

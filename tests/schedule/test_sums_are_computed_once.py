@@ -86,3 +86,18 @@ def test_a_result_that_is_read_and_stored_is_one_kernel_if_it_is_read_in_its_pla
     x = rand(70, 9).realize().sum(0)
     body = callify([x.uop, (x * 2).uop], "NULL", storage_of_value).call.src[0]
     assert len(pipeline.schedule(body, TARGET).src) == 1
+
+
+def test_a_maximum_that_was_read_before_has_the_same_gradient():
+    """It is in storage, and the elements under it are computed again."""
+    generator = np.random.default_rng(0)
+    a, b = (generator.standard_normal(n, np.float32) for n in ((37, 53), (53, 41)))
+
+    def gradient(*, read):
+        x = Tensor(a)
+        largest = (x @ Tensor(b)).layernorm().max(1)
+        if read:
+            largest.numpy()
+        return (largest * largest).sum().gradient(x)[0].numpy()
+
+    np.testing.assert_allclose(gradient(read=True), gradient(read=False), rtol=1e-3, atol=1e-5)
