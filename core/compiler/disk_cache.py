@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from core.foundation.folders import cache_folder, write_atomically
+from core.foundation.folders import WRITING_PREFIX, cache_folder, write_atomically
 from core.foundation.settings import settings
 
 _DIGEST_BYTES: Final = 32
 _LARGEST_BYTES: Final = 512 << 20
-# Entries are counted now and then, not at each write: once in this many.
+# Entries are counted at one write in so many, whichever process makes it: the key decides.
 _CHECK_EVERY: Final = 64
+_LONGEST_WRITE_SECONDS: Final = 600.0
 
 
 class DiskCache:
@@ -26,28 +29,29 @@ class DiskCache:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._writes = 0
 
     @property
     def folder(self) -> Path:
         """Where entries are; need not exist."""
         return cache_folder() / self.name
 
-    def _path(self, key: str) -> Path:
+    def path(self, key: str) -> Path:
+        """File of an entry; need not exist."""
         return self.folder / hashlib.sha256(key.encode()).hexdigest()
 
     def get(self, key: str) -> bytes | None:
         """Content of an entry, or None; a corrupt entry is removed."""
         if not settings.CACHE:
             return None
-        path = self._path(key)
+        path = self.path(key)
         try:
             raw = path.read_bytes()
         except OSError:
             return None
         digest, content = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES:]
         if hashlib.sha256(content).digest() != digest:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # the folder may be read only
+                path.unlink()
             return None
         return content
 
@@ -56,10 +60,10 @@ class DiskCache:
         if not settings.CACHE:
             return
         try:
-            write_atomically(self._path(key), hashlib.sha256(content).digest() + content)
-            self._writes += 1
-            if self._writes % _CHECK_EVERY == 0:
-                self._shrink()
+            path = self.path(key)
+            write_atomically(path, hashlib.sha256(content).digest() + content)
+            if int(path.name, 16) % _CHECK_EVERY == 0:
+                self.shrink()
         except OSError:
             return
 
@@ -90,12 +94,13 @@ class DiskCache:
             Path(path).unlink(missing_ok=True)
         return len(entries)
 
-    def _shrink(self) -> None:
-        """Remove the oldest entries until the rest fits."""
+    def shrink(self) -> None:
+        """Remove what killed writers left, and the oldest entries until the rest fits."""
         entries = sorted(self._entries())
         total = sum(size for _, size, _ in entries)
-        for _, size, path in entries:
-            if total <= _LARGEST_BYTES:
-                return
-            Path(path).unlink(missing_ok=True)
-            total -= size
+        forgotten = time.time() - _LONGEST_WRITE_SECONDS
+        for changed, size, path in entries:
+            torn = Path(path).name.startswith(WRITING_PREFIX) and changed < forgotten
+            if torn or total > _LARGEST_BYTES:
+                Path(path).unlink(missing_ok=True)
+                total -= size

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 else:
     platformdirs = lazy_import("platformdirs")
 
+#: Names of files that are being written begin with it; a killed process leaves its own.
+WRITING_PREFIX = ".writing-"
+
 
 def cache_folder() -> Path:
     """Folder of the disk cache: the setting CACHE_DIR, else the user's cache folder.
@@ -31,7 +34,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         OSError: The folder cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=WRITING_PREFIX)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
