@@ -21,8 +21,8 @@ from core.codegen.loop_nest import LoopNest, is_expanded, trip_count
 from core.ir import AxisType, Op, UOp, open_ranges, operation_flops, storage_of, toposort
 from core.plugin import Target
 
-# Two threads pay from about a microsecond of work (cpu-recipes.md 6); the pool here is simpler.
-_WORTH_THREADS_NANOSECONDS: Final = 20_000
+# Two threads pay from about a microsecond of work while they are awake (cpu-recipes.md 6).
+_WORTH_THREADS_NANOSECONDS: Final = 4_000
 _ELEMENTWISE_VECTORS: Final = 2
 _REDUCE_ACCUMULATORS: Final = 4
 # Passes over a packed operand that pay for packing it, and most tiles packed at once.

@@ -13,7 +13,7 @@ import hashlib
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -155,6 +155,34 @@ def _run_compiler(generated: Sequence[tuple[UOp, str]], opened: OpenedDevice) ->
             sys.stderr.write(f"{opened.name:6} compiled {program.arg.name} to {len(binary)} bytes "
                              f"in {milliseconds:.1f} ms\n")
     return binaries
+
+
+def compile_linears(programs: Mapping[str, UOp], opened: OpenedDevice) -> dict[str, bytes]:
+    """Binaries of finished programs: a device's helpers, not kernels; kept on disk like these.
+
+    Args:
+        programs: LINEAR of each program by name.
+        opened: The device that is to run them.
+
+    Raises:
+        CompileError: One does not compile.
+    """
+    found: dict[str, bytes] = {}
+    missing: dict[str, str] = {}
+    for name, linear in programs.items():
+        source = opened.renderer.render(name, linear)
+        binary = BINARIES.get(_key(source, opened)) if opened.renderer.compiler.key else None
+        if binary is None:
+            missing[name] = source
+        else:
+            found[name] = binary
+    if missing:
+        binaries = opened.renderer.compiler.compile(list(missing.values()))
+        for (name, source), binary in zip(missing.items(), binaries, strict=True):
+            found[name] = binary
+            if opened.renderer.compiler.key:
+                BINARIES.put(_key(source, opened), binary)
+    return found
 
 
 def _key(source: str, opened: OpenedDevice) -> str:

@@ -22,6 +22,8 @@ from core.plugin.interfaces import (
     Loader,
     OpenDevice,
     Program,
+    RecordedCall,
+    Recording,
     Renderer,
     offers,
 )
@@ -46,6 +48,8 @@ __all__ = [
     "PluginError",
     "Probe",
     "Program",
+    "RecordedCall",
+    "Recording",
     "Renderer",
     "Target",
     "UnsupportedError",

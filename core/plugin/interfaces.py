@@ -13,12 +13,12 @@ most: `OutOfMemoryError` from `allocate`, `CompileError` from `compile`, `Device
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from core.foundation.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from core.ir import Op, UOp
     from core.plugin.target import Target
@@ -185,6 +185,41 @@ class Program(ABC):
         """
 
 
+class RecordedCall(NamedTuple):
+    """One launch of a recorded list.
+
+    Attributes:
+        program: What to run; this device's own.
+        blocks: For each buffer parameter the number of its block in the list given at a replay.
+        offsets: For each of them the first byte in that block.
+        scalars: Keys of the scalar arguments among those given at a replay.
+        items: Work items: of the threaded loop on a CPU, work groups elsewhere.
+        share: Items that a thread takes at a time.
+        meet: Every call before this one has to be done when it begins.
+    """
+
+    program: Program
+    blocks: tuple[int, ...]
+    offsets: tuple[int, ...]
+    scalars: tuple[int, ...]
+    items: int
+    share: int
+    meet: bool
+
+
+class Recording(ABC):
+    """A list of launches in one native object."""
+
+    @abstractmethod
+    def replay(self, blocks: Sequence[Block], scalars: Mapping[int, int | float]) -> None:
+        """Run all launches in order; may be called from several threads.
+
+        Args:
+            blocks: The blocks that the calls name by number.
+            scalars: The scalar arguments, by the numbers that the calls name.
+        """
+
+
 class Loader(ABC):
     """Makes programs from binaries of one format."""
 
@@ -196,11 +231,15 @@ class Loader(ABC):
             DeviceError: The binary is not for this device.
         """
 
-    def record(self, calls: Sequence[Any]) -> Any:
+    def record(self, calls: Sequence[RecordedCall], support: Mapping[str, bytes]) -> Recording:
         """Bind a whole list of launches into one object that replays it.
 
-        Optional; without it core replays launch by launch. The form of `calls` is fixed by issue
-        F (native replay) and is not part of API 1.0.
+        Optional; without it core replays launch by launch.
+
+        Args:
+            calls: The launches, in order.
+            support: Binaries of programs that core wrote for the device's command list:
+                ``"worker"``, ``"replay"`` and ``"stop"`` of `core.runtime.worker_programs`.
         """
         raise UnsupportedError(f"{type(self).__name__} cannot record launches")
 

@@ -66,6 +66,8 @@ class Target:
         thread_safe: Several threads may launch at once. False: core locks around each launch.
         fork_safe: A forked child may go on using a device that its parent opened.
         wide_index: Addresses are 64 bits wide, and index arithmetic is best done so too.
+        pause: Instruction, as the renderer's INS takes it, by which a thread of the host that waits
+            eases its core; empty where there is none or threads of the host run nothing.
         stage: What the renderer takes: "program", a LINEAR, or "kernel", the SINK as it leaves the
             scheduler (an interpreter).
         flop_nanoseconds: Cost of one arithmetic operation of one element.
@@ -97,6 +99,7 @@ class Target:
     thread_safe: bool = True
     fork_safe: bool = False
     wide_index: bool = False
+    pause: str = ""
     stage: str = "program"
     # The four numbers of the cost function; the defaults were measured on a 2-core server CPU
     # (algorithms.md 4.1).

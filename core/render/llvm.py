@@ -76,7 +76,9 @@ def _is_constant(node: UOp) -> bool:
 
 def _value_sources(node: UOp) -> tuple[UOp, ...]:
     """The sources that a node reads as values: neither shapes nor storage nor lane numbers."""
-    if node.op in (Op.PARAM, Op.BUFFER, Op.END, Op.AFTER):
+    if node.op is Op.END:
+        return node.src[2:]
+    if node.op in (Op.PARAM, Op.BUFFER, Op.AFTER):
         return ()
     if node.op is Op.SHRINK:
         return tuple(node.src[1].src)
@@ -106,6 +108,7 @@ class _ProgramWriter:
             Op.SHRINK: self._shrink, Op.LOAD: self._load, Op.STORE: self._store,
             Op.STACK: self._stack, Op.REDUCE: self._reduce, Op.BITCAST: self._bitcast,
             Op.CUSTOM: self._custom, Op.CUSTOMI: self._custom, Op.GETADDR: self._address,
+            Op.ATOMIC_ADD: self._atomic_add, Op.CALL: self._call, Op.INS: self._instruction,
         }
 
     def write(self, name: str) -> str:
@@ -211,6 +214,12 @@ class _ProgramWriter:
         The value of the counter one round later is known at END, which completes the phi.
         """
         function, kind = self.function, register_type(node.dtype)
+        if not node.src:  # its END says whether it goes on
+            inside, self.after[node] = function.label(), function.label()
+            self.loops[node] = (0, inside, "")
+            function.say(f"br label %{inside}")
+            function.open(inside)
+            return
         threaded = node.arg.axis_type is AxisType.THREAD
         first, bound = "0", "" if threaded else self.operand(node.src[0])
         if threaded:
@@ -233,6 +242,11 @@ class _ProgramWriter:
     def _end(self, node: UOp) -> None:
         function, loop = self.function, node.src[1]
         phi, inside, bound = self.loops.pop(loop)
+        if not loop.src:
+            again = self.operand(node.src[2])
+            function.say(f"br i1 {again}, label %{inside}, label %{self.after[loop]}")
+            function.open(self.after.pop(loop))
+            return
         kind = register_type(loop.dtype)
         # A counter stays below its bound: saying so lets addresses be stepped instead of computed.
         following = function.let(f"add nuw nsw {kind} {self.values[loop]}, 1")
@@ -303,12 +317,31 @@ class _ProgramWriter:
 
     def _load(self, node: UOp) -> None:
         place = self._place(node.src[0])
-        self._define(node, memory.load(self.function, place, self._gate(node.src[1:])))
+        self._define(node, memory.load(
+            self.function, place, self._gate(node.src[1:]), ordered=node.arg is True))
 
     def _store(self, node: UOp) -> None:
         place = self._place(node.src[0])
         value = self.operand(node.src[1], place.lanes)
         memory.store(self.function, place, value, self._gate(node.src[2:]), node.arg)
+
+    def _atomic_add(self, node: UOp) -> None:
+        pointer, kind = self._place(node.src[0]).pointers[0], register_type(node.dtype)
+        value = self.operand(node.src[1])
+        self._define(node, self.function.let(
+            f"atomicrmw add ptr {pointer}, {kind} {value} seq_cst"))
+
+    def _call(self, node: UOp) -> None:
+        """A function at an address, with the C signature int64 (int64...)."""
+        function = self.function
+        callee = function.let(f"inttoptr {self.typed(node.src[0])} to ptr")
+        arguments = ", ".join(self.typed(s) for s in node.src[1:])
+        self._define(node, function.let(f"call i64 {callee}({arguments})"))
+
+    def _instruction(self, node: UOp) -> None:
+        """An instruction by its intrinsic's name, with constants: "llvm.aarch64.hint i32 1"."""
+        name, *rest = str(node.arg).split()
+        self.function.intrinsic(name, "void", *zip(rest[::2], rest[1::2], strict=True))
 
     def _address(self, node: UOp) -> None:
         base = self._base(node.src[0])

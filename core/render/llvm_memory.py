@@ -47,8 +47,10 @@ def _lane(function: FunctionText, element: str, count: int, value: str, lane: in
     return function.let(f"extractelement {vector(element, count)} {value}, i32 {lane}")
 
 
-def load(function: FunctionText, place: Place, gate: Gate | None = None) -> str:
-    """Read a place; lanes that are gated off give 0."""
+def load(
+    function: FunctionText, place: Place, gate: Gate | None = None, *, ordered: bool = False
+) -> str:
+    """Read a place; lanes that are gated off give 0. `ordered`: before all that comes after it."""
     dtype, count = place.dtype, place.lanes
     kind = memory_type(dtype, count)
     if place.scattered:
@@ -65,7 +67,7 @@ def load(function: FunctionText, place: Place, gate: Gate | None = None) -> str:
             (f"ptr align {dtype.itemsize}", place.pointers[0]), (mask, gate.value),
             (kind, "zeroinitializer"))
     else:
-        value = _load_at(function, place.pointers[0], dtype, count, gate)
+        value = _load_at(function, place.pointers[0], dtype, count, gate, ordered=ordered)
     if dtype.kind != "bool":
         return value
     # Any byte but 0 is True, whoever wrote it.
@@ -73,13 +75,17 @@ def load(function: FunctionText, place: Place, gate: Gate | None = None) -> str:
 
 
 def _load_at(
-    function: FunctionText, pointer: str, dtype: DType, count: int, gate: Gate | None
+    function: FunctionText, pointer: str, dtype: DType, count: int, gate: Gate | None,
+    *, ordered: bool = False,
 ) -> str:
     """A scalar or contiguous vector, with a scalar gate."""
     if gate is not None:
         function.zeros = max(function.zeros, dtype.itemsize * max(count, 1))
         pointer = function.let(f"select i1 {gate.value}, ptr {pointer}, ptr @zeros")
-    return function.let(f"load {memory_type(dtype, count)}, ptr {pointer}, align {dtype.itemsize}")
+    kind, align = memory_type(dtype, count), dtype.itemsize
+    if ordered:
+        return function.let(f"load atomic {kind}, ptr {pointer} acquire, align {align}")
+    return function.let(f"load {kind}, ptr {pointer}, align {align}")
 
 
 def store(

@@ -6,13 +6,16 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 from core.foundation.errors import DeviceError, UnsupportedError
 from core.foundation.settings import settings
 from core.ir import AddressSpace, Op, ProgramInfo, UOp
-from core.plugin.interfaces import Program
+from core.plugin.interfaces import Program, Recording
 from core.plugin.opening import OpenedDevice
+from core.runtime.command_list import record
 from core.runtime.copies import Copy, copy_path
 from core.runtime.counters import GlobalCounters
 from core.runtime.device import open_device
@@ -58,8 +61,19 @@ class Launch:
     global_size: tuple[int, int, int]
     local_size: tuple[int, int, int]
 
+    @cached_property
+    def recording(self) -> Recording | None:
+        """This launch alone, for devices that record."""
+        return record([self])
+
     def run(self, blocks: Sequence[Any], values: Mapping[int, Any], *, wait: bool) -> float | None:
         """Launch it on the blocks of the schedule's arguments."""
+        if self.recording is not None:
+            started = time.perf_counter()
+            self.recording.replay(blocks, values)
+            if wait:
+                self.opened.device.synchronize()
+            return time.perf_counter() - started if wait else None
         view = self.opened.allocator.view
         buffers = [
             view(blocks[p.slot], p.offset, p.size_bytes) if p.offset else blocks[p.slot]
@@ -110,6 +124,11 @@ class BoundSchedule:
                     arenas[param.arg.slot] = Arena(param.arg.slot, param.size_bytes, opened)
             self.steps.append(self._bind(call, default_device))
         self.arenas = [arenas[slot] for slot in sorted(arenas)]
+        self._caches = [(block_cache(a.opened), a.size_bytes) for a in self.arenas]
+        launches = [step for step in self.steps if isinstance(step, Launch)]
+        self._flops = sum(step.info.flops for step in launches)
+        self._bytes = sum(step.info.bytes_moved for step in launches)
+        self.parts = _recorded(self.steps)
 
     @staticmethod
     def _bind(call: UOp, default_device: str) -> Launch | Transfer:
@@ -134,27 +153,25 @@ class BoundSchedule:
             blocks: Device block of each argument of the schedule; None for scalars.
             values: Value of each scalar argument, by slot.
         """
-        caches = [(block_cache(a.opened), a) for a in self.arenas]
         full = list(blocks)
         try:
-            for cache, arena in caches:
-                full.append(cache.allocate(arena.size_bytes))
+            for cache, size in self._caches:
+                full.append(cache.allocate(size))
             if settings.DEBUG >= 2:
                 self._run_shown(full, values)
             else:
-                for step in self.steps:
-                    step.run(full, values, wait=False)
+                for part in self.parts:
+                    if isinstance(part, Recording):
+                        part.replay(full, values)
+                    else:
+                        part.run(full, values, wait=False)
         finally:
-            for (cache, arena), block in zip(caches, full[self.argument_count:], strict=False):
-                cache.free(block, arena.size_bytes)
-        self._count()
-
-    def _count(self) -> None:
+            for (cache, size), block in zip(
+                    self._caches, full[self.argument_count:], strict=False):
+                cache.free(block, size)
         GlobalCounters.kernel_count += len(self.steps)
-        for step in self.steps:
-            if isinstance(step, Launch):
-                GlobalCounters.global_ops += step.info.flops
-                GlobalCounters.global_mem += step.info.bytes_moved
+        GlobalCounters.global_ops += self._flops
+        GlobalCounters.global_mem += self._bytes
 
     def _run_shown(self, blocks: Sequence[Any], values: Mapping[int, Any]) -> None:
         """Run step by step and print a line for each (DEBUG=2)."""
@@ -165,6 +182,16 @@ class BoundSchedule:
                 seconds = time.perf_counter() - started
             GlobalCounters.time_sum_s += seconds
             sys.stderr.write(describe_step(step, seconds) + "\n")
+
+
+def _recorded(steps: Sequence[Launch | Transfer]) -> list[Launch | Transfer | Recording]:
+    """The steps, those that follow each other on a device that records as one."""
+    parts: list[Launch | Transfer | Recording] = []
+    for launches, group in groupby(steps, key=lambda s: isinstance(s, Launch) and s.opened):
+        found = list(group)
+        recording = record(found) if launches else None  # type: ignore[arg-type]
+        parts += found if recording is None else [recording]
+    return parts
 
 
 def describe_step(step: Launch | Transfer, seconds: float) -> str:

@@ -117,4 +117,5 @@ def target_of(machine: Machine, name: str = "CPU", *, cores: int = 1) -> Target:
         l1_bytes=32 * 1024, l2_bytes=512 * 1024, cores=cores, has_threads=cores > 1,
         scratch_bytes=1024 * 1024, fma=machine.has_fma, timestamps=True, fork_safe=True,
         wide_index=True,
+        pause="llvm.x86.sse2.pause" if machine.is_x86 else "llvm.aarch64.hint i32 1",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.ir.arguments import AddressSpace, AxisType
+from core.ir.dtype import dtypes
 from core.ir.operation import ELEMENTWISE, Op
 from core.ir.specification.verify import Row, Specification
 from core.ir.traversal import address_space
@@ -45,7 +46,10 @@ PROGRAM = Specification("program", 2, (
         lambda n: len(n.src) == 1 and n.arg.axes == 1),
     Row(frozenset({Op.RANGE}), "a loop of machine dtype that is no tile",
         lambda n: not n.dtype.is_weak and n.arg.axis_type not in _TILES),
-    Row(frozenset({Op.END}), "closes one loop", lambda n: len(n.src) == 2),
+    Row(frozenset({Op.END}), "closes one loop; a void one goes on while a bool is true",
+        lambda n: len(n.src) == (2 if n.src[1].src else 3)),
+    Row(frozenset({Op.CALL}), "of an address, on int64; gives an int64",
+        lambda n: all(s.dtype is dtypes.int64 for s in n.src)),
     Row(frozenset({Op.AFTER, Op.GROUP, Op.SINK}), "order"),
     Row(frozenset({Op.BARRIER, Op.IF, Op.ENDIF, Op.SPECIAL, Op.CUSTOM, Op.CUSTOMI, Op.ATOMIC_ADD,
                    Op.WMMA, Op.INS, Op.GETADDR, Op.PROGRAM, Op.SOURCE, Op.BINARY}), "code"),

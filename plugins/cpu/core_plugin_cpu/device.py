@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import Any, Final
+from typing import Final
 
 from core.ir import Op, UOp
 from core.plugin import (
@@ -18,6 +17,8 @@ from core.plugin import (
     Loader,
     OpenDevice,
     Program,
+    RecordedCall,
+    Recording,
     Renderer,
     hookimpl,
 )
@@ -32,12 +33,10 @@ from core.toolchain import (
 )
 from core_plugin_cpu.host import host_target
 from core_plugin_cpu.memory import HostAllocator, HostBlock
-from core_plugin_cpu.pool import Function, ThreadPool
+from core_plugin_cpu.pool import SIGNATURE, ThreadPool
+from core_plugin_cpu.recording import HostRecording, slot_word
 
 _FORMAT: Final = "object"
-_SIGNATURE: Final = ctypes.CFUNCTYPE(
-    None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-_SIGN: Final = 1 << 63
 
 
 class HostDevice(OpenDevice):
@@ -101,14 +100,12 @@ class HostProgram(Program):
     Args:
         name: Symbol of the function.
         binary: Object file.
-        pool: Runs the parts of kernels with a threaded loop.
     """
 
-    def __init__(self, name: str, binary: bytes, pool: ThreadPool) -> None:
+    def __init__(self, name: str, binary: bytes) -> None:
         self._loaded = LoadedObject(binary, name)  # keeps the code in memory
         self.address = self._loaded.addresses[name]
-        self._function: Function = _SIGNATURE(self.address)
-        self._pool = pool
+        self._function = SIGNATURE(self.address)
 
     def __call__(
         self,
@@ -118,27 +115,15 @@ class HostProgram(Program):
         local_size: LaunchSize = (1, 1, 1),
         wait: bool = False,
     ) -> float | None:
-        """Run the kernel.
+        """Run the kernel on this thread; `global_size[0]` is the number of items of its loop.
 
-        `global_size[0]` is the number of items of its threaded loop, `local_size[0]` how many of
-        them a thread takes at a time.
+        core records its launches, and a recording shares them among threads; this is for others.
         """
-        arguments = struct.pack(f"{len(buffers)}Q", *[block.address for block in buffers])
-        for value in scalars:
-            arguments += _slot(value)
-        items, start = global_size[0], perf_counter() if wait else 0.0
-        if items > 1:
-            self._pool.run(self._function, arguments, items, local_size[0])
-        else:
-            self._function(arguments, 0, items, 0)
+        words = [block.address for block in buffers] + [slot_word(value) for value in scalars]
+        arguments = (ctypes.c_uint64 * max(len(words), 1))(*words)
+        start = perf_counter() if wait else 0.0
+        self._function(ctypes.addressof(arguments), 0, global_size[0], 0)
         return perf_counter() - start if wait else None
-
-
-def _slot(value: Any) -> bytes:
-    """The 8 bytes of a scalar argument: a double, or an integer modulo 2^64."""
-    if isinstance(value, float):
-        return struct.pack("d", value)
-    return struct.pack("Q", value & (2 * _SIGN - 1))
 
 
 class HostLoader(Loader):
@@ -149,7 +134,12 @@ class HostLoader(Loader):
 
     def load(self, name: str, binary: bytes) -> Program:
         """The function `name`, ready to run."""
-        return HostProgram(name, binary, self._pool)
+        return HostProgram(name, binary)
+
+    def record(self, calls: Sequence[RecordedCall], support: Mapping[str, bytes]) -> Recording:
+        """Calls that the device's threads run together."""
+        self._pool.prepare(support)
+        return HostRecording(calls, self._pool)
 
 
 @hookimpl

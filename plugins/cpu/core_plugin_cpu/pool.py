@@ -1,73 +1,44 @@
-"""A pool of threads that run parts of one kernel at a time.
+"""The threads that run kernels, and the table through which they are told what to run.
 
-The threads sleep on a lock each; the caller runs a part itself. Kernels run in native code, where
-Python's lock is released. The pool lives as long as its device; a forked child, which has none of
-its parent's threads, starts new ones when it first needs them.
+The threads' loop and the caller's part are programs that core wrote and compiled
+(`core.runtime.worker_programs`: the layout of table and control block is theirs). Here they get
+memory and threads. A thread is Python's, so that the interpreter knows it, but stays in native
+code, where it holds no lock of Python's. A forked child has none of its parent's threads and
+starts new ones when it first needs them.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
+import struct
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-#: A kernel's function: (argument slots, first item, item after the last, thread).
-Function = Callable[[bytes, int, int, int], None]
+from core.plugin import UnsupportedError
+from core.toolchain import LoadedObject
+from core_plugin_cpu.memory import HostAllocator, HostBlock
+
+SIGNATURE: Final = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+#: One row: function, arguments, items, share, meet, taken, and two words to fill the cache line.
+ROW: Final = struct.Struct("QQqqqq16x")
+_TABLE_ROWS: Final = 512
+_CONTROL_BYTES: Final = 32 * 8
+_ROWS_AND_THREADS: Final = struct.Struct("qq")
+_ROWS_AT: Final = 24 * 8  # THREADS follows
 _STACK_BYTES: Final = 16 << 20  # room for a kernel's private scratch
-
-
-class _Job:
-    """One run of a kernel: shares of its items, each taken by whichever thread is free."""
-
-    def __init__(self, function: Function, arguments: bytes, items: int, share: int) -> None:
-        self.function, self.arguments, self.items, self.share = function, arguments, items, share
-        self.starts = iter(range(0, items, share))
-
-    def work(self, thread: int) -> None:
-        """Take shares until none is left; `next` of a range's iterator is atomic in CPython."""
-        for first in self.starts:
-            self.function(self.arguments, first, min(first + self.share, self.items), thread)
-
-    def cancel(self) -> None:
-        """Leave no share for anyone."""
-        for _ in self.starts:
-            pass
-
-
-class _Worker:
-    """A thread that waits for parts."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.start, self.done = threading.Lock(), threading.Lock()
-        self.start.acquire()
-        self.done.acquire()
-        self.job: _Job | None = None
-        self.stopping = False
-        self.thread = threading.Thread(
-            target=self._serve, name=f"core-cpu-{number}", daemon=True)
-        self.thread.start()
-
-    def _serve(self) -> None:
-        while True:
-            self.start.acquire()
-            if self.stopping or self.job is None:
-                return
-            self.job.work(self.number)
-            self.done.release()
-
-    def stop(self) -> None:
-        """End the thread, once the part that it may be running is done."""
-        self.stopping = True
-        with suppress(RuntimeError):  # it was told to start and has not noticed yet
-            self.start.release()
-        self.thread.join()
+_FUTEX_NUMBERS: Final = {"x86_64": 202, "aarch64": 98}
+# How often a worker looks for work before it sleeps: a fraction of a millisecond.
+_PATIENCE: Final = 20_000
 
 
 class ThreadPool:
-    """Threads for the parts of a kernel.
+    """Threads for kernels.
 
     Args:
         size: Threads, the caller's included.
@@ -75,63 +46,98 @@ class ThreadPool:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.lock = threading.Lock()
+        self._objects: dict[str, LoadedObject] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        """Memory of their own for threads that are to come, and none yet."""
         self._process = os.getpid()
-        self._busy = threading.Lock()
-        self._workers: list[_Worker] = []
+        self.lock = threading.Lock()
+        allocator = HostAllocator()
+        self._control: HostBlock = allocator.allocate(_CONTROL_BYTES)
+        self._table: HostBlock = allocator.allocate(_TABLE_ROWS * ROW.size)
+        self._control.memory[:] = bytes(_CONTROL_BYTES)
+        self._threads: list[threading.Thread] = []
+        self._arguments: ctypes.Array[ctypes.c_int64] | None = None
 
-    def _enter(self) -> bool:
-        """Take the pool; False where another thread of the program is using it."""
-        if self._process != os.getpid():
-            # In a forked child the threads, and whoever held the lock, are the parent's.
-            self._process, self._busy, self._workers = os.getpid(), threading.Lock(), []
-        return self._busy.acquire(blocking=False)
+    def prepare(self, support: Mapping[str, bytes]) -> None:
+        """Load the programs; the first call counts.
 
-    def _started(self, count: int) -> list[_Worker]:
-        missing = count - len(self._workers)
-        if missing > 0:
-            before = threading.stack_size(_STACK_BYTES)
-            try:
-                for _ in range(missing):
-                    self._workers.append(_Worker(len(self._workers) + 1))
-            finally:
-                threading.stack_size(before)
-        return self._workers[:count]
-
-    def run(self, function: Function, arguments: bytes, items: int, share: int = 1) -> None:
-        """Run items [0, items) of a kernel, `share` of them at a time on each thread.
-
-        When another thread of the program uses the pool, the caller runs all items itself. After
-        Ctrl-C nothing runs any more when `KeyboardInterrupt` is raised.
+        Raises:
+            UnsupportedError: This is not Linux, whose way to let a thread sleep they use.
         """
-        parts = min(self.size, -(-items // share))
-        if parts < 2 or not self._enter():
-            function(arguments, 0, items, 0)
-            return
-        job = _Job(function, arguments, items, share)
-        try:
-            workers = self._started(parts - 1)
-            for worker in workers:
-                worker.job = job
-                worker.start.release()
-            job.work(0)
-            for worker in workers:
-                worker.done.acquire()
-        except BaseException:
-            job.cancel()
-            self._stop()  # interrupted anywhere above: begin again with new threads
-            raise
-        finally:
-            self._busy.release()
+        if not sys.platform.startswith("linux") or platform.machine() not in _FUTEX_NUMBERS:
+            raise UnsupportedError("kernels are recorded on Linux alone")
+        if not self._objects:
+            loaded = {name: LoadedObject(binary, name) for name, binary in support.items()}
+            self._functions = {n: SIGNATURE(o.addresses[n]) for n, o in loaded.items()}
+            self._objects = loaded
 
-    def _stop(self) -> None:
-        workers, self._workers = self._workers, []
-        for worker in workers:
-            worker.stop()
+    def _slots(self) -> ctypes.Array[ctypes.c_int64]:
+        """Arguments of the programs: control block, table, and their scalars."""
+        process = ctypes.CDLL(None)
+        address = [ctypes.cast(getattr(process, name), ctypes.c_void_p).value or 0
+                   for name in ("syscall", "sched_yield")]
+        return (ctypes.c_int64 * 6)(
+            self._control.address, self._table.address, *address,
+            _FUTEX_NUMBERS[platform.machine()], _PATIENCE)
+
+    def _start(self) -> None:
+        """Start the threads, each on a core of its own but the caller's if there are enough."""
+        cores = sorted(os.sched_getaffinity(0))
+        before = threading.stack_size(_STACK_BYTES)
+        try:
+            for k in range(1, self.size):
+                core = cores[k] if len(cores) >= self.size else None
+                thread = threading.Thread(
+                    target=self._serve, args=(k, core, self._arguments), name=f"core-cpu-{k}",
+                    daemon=True)
+                thread.start()
+                self._threads.append(thread)
+        finally:
+            threading.stack_size(before)
+
+    def _serve(
+        self, number: int, core: int | None, arguments: ctypes.Array[ctypes.c_int64]
+    ) -> None:
+        if core is not None:
+            with suppress(OSError):  # a container may forbid it; then the system chooses
+                os.sched_setaffinity(0, {core})
+        self._functions["worker"](ctypes.addressof(arguments), number, number + 1, number)
+
+    def run(self, rows: bytes, *, shared: bool) -> None:
+        """Run the calls of some rows, in order; one caller at a time.
+
+        Args:
+            rows: Rows, at most as many as fit into the table at once are run together.
+            shared: Whether a row is to be shared among threads.
+        """
+        if self._process != os.getpid():
+            self._begin()
+        with self.lock:
+            if self._arguments is None:
+                self._arguments = self._slots()
+            if shared and self.size > 1 and not self._threads:
+                self._start()
+            threads = self.size if shared else 1
+            for first in range(0, len(rows), _TABLE_ROWS * ROW.size):
+                part = rows[first:first + _TABLE_ROWS * ROW.size]
+                ctypes.memmove(self._table.address, part, len(part))
+                _ROWS_AND_THREADS.pack_into(
+                    self._control.memory, _ROWS_AT, len(part) // ROW.size, threads)
+                self._functions["replay"](ctypes.addressof(self._arguments), 0, 1, 0)
 
     def close(self) -> None:
         """End the threads; a later run starts new ones."""
-        if self._enter():
-            try:
-                self._stop()
-            finally:
-                self._busy.release()
+        if self._process != os.getpid():
+            return
+        with self.lock:
+            if self._threads and self._arguments is not None:
+                self._functions["stop"](ctypes.addressof(self._arguments), 0, 1, 0)
+            threads, self._threads = self._threads, []
+            for thread in threads:
+                thread.join()
+            lock = self.lock
+            self._begin()
+            self.lock = lock

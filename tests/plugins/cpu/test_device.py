@@ -4,9 +4,6 @@ import gc
 import os
 import subprocess
 import sys
-import threading
-import time
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +12,13 @@ import pytest
 import core_plugin_cpu
 from core.codegen.linearize import linearize
 from core.foundation.settings import Context
-from core.ir import AddressSpace, AxisType, Op, UOp, dtypes
+from core.ir import AddressSpace, AxisType, UOp, dtypes
 from core.plugin import DeviceError, OutOfMemoryError, UnsupportedError, offers
 from core.plugin.registry import registry
 from core.testing.source_rules import late_imports
 from core_plugin_cpu import device as hooks
 from core_plugin_cpu.host import data_caches, usable_cores
 from core_plugin_cpu.memory import HostAllocator, HostBlock
-from core_plugin_cpu.pool import ThreadPool
 
 
 @pytest.fixture(scope="module")
@@ -104,120 +100,6 @@ def test_a_program_runs_every_item_once(opened, items):
             [block_of(output), block_of(source)], [step], (items, 1, 1), wait=step == 1)
         assert (seconds is not None) == (step == 1)
         np.testing.assert_array_equal(output, source + step)
-
-
-def test_each_thread_has_scratch_of_its_own(opened):
-    """Every item fills the scratch with its number, then sums it."""
-    items, size = 64, 4096
-    a = UOp.param(0, dtypes.int64, (items,))
-    r = UOp.range(UOp.const(items, dtypes.int64), 0, AxisType.THREAD)
-    i, j = (UOp.range(UOp.const(size, dtypes.int64), k) for k in (1, 2))
-    scratch = UOp(Op.BUFFER, (UOp.dims((size,)),), _slot(0, dtypes.int64, AddressSpace.LOCAL))
-    total = UOp(Op.BUFFER, (UOp.dims((1,)),), _slot(1, dtypes.int64, AddressSpace.REG))
-    zero = UOp.const(0, dtypes.int64)
-    fill = scratch.after(r).index(i).store(r).end(i)
-    start = total.after(r).index(zero).store(zero)
-    place = total.after(start, j).index(zero)
-    step = place.store(place.load() + scratch.after(fill).index(j).load()).end(j)
-    result = total.after(step).index(zero).load()
-    program = built(opened, UOp.sink(a.index(r).store(result).end(r)))
-    output = np.zeros(items, np.int64)
-    for _ in range(5):
-        output[:] = 0
-        program([block_of(output)], [], (items, 1, 1))
-        np.testing.assert_array_equal(output, np.arange(items) * size)
-
-
-def _slot(number, dtype, space):
-    model = UOp.new_buffer(None, dtype, (1,)).arg
-    return model._replace(slot=number, space=space)
-
-
-def test_programs_run_from_several_threads(opened):
-    program = built(opened, increment(5000))
-    source, failures = np.arange(5000, dtype=np.int32), []
-
-    def work(step):
-        output = np.zeros(5000, np.int32)
-        for _ in range(50):
-            output[:] = 0
-            program([block_of(output), block_of(source)], [step], (5000, 1, 1))
-            if not np.array_equal(output, source + step):
-                failures.append(step)
-
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_forked_child_goes_on(opened):
-    program = built(opened, increment(1000))
-    source, output = np.arange(1000, dtype=np.int32), np.zeros(1000, np.int32)
-    program([block_of(output), block_of(source)], [1], (1000, 1, 1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads and fork: the point
-        child = os.fork()
-    if not child:
-        os.setpgrp()
-        output[:] = 0
-        program([block_of(output), block_of(source)], [2], (1000, 1, 1))
-        os._exit(0 if np.array_equal(output, source + 2) else 1)
-    for _ in range(500):
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            break
-        time.sleep(0.01)
-    else:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-        pytest.fail("the child hangs")
-    assert os.waitstatus_to_exitcode(status) == 0
-
-
-def test_the_pool_recovers_from_an_interrupt():
-    pool, seen = ThreadPool(3), []
-
-    def interrupted(arguments, first, end, thread):
-        if thread == 0:
-            raise KeyboardInterrupt
-        time.sleep(0.02)
-        seen.append((first, end))
-
-    with pytest.raises(KeyboardInterrupt):
-        pool.run(interrupted, b"", 600, 2)
-    assert len(seen) < 10, "shares that nobody has taken yet are given up"
-    count = len(seen)
-    pool.run(lambda arguments, first, end, thread: seen.append((first, end)), b"", 6, 2)
-    assert sorted(seen[count:]) == [(0, 2), (2, 4), (4, 6)]
-    pool.close()
-    assert not [t for t in threading.enumerate() if t.name.startswith("core-cpu") and (
-        t in {w.thread for w in pool._workers})]
-
-
-@pytest.mark.parametrize(("items", "share"), [(7, 1), (7, 2), (7, 4), (7, 7), (7, 100)])
-def test_shares_are_taken_once_and_cover_all_items(items, share):
-    pool, seen = ThreadPool(2), []
-    pool.run(lambda a, low, high, thread: seen.append((low, high)), b"", items, share)
-    pool.close()
-    starts = range(0, items, share)
-    expected = [(k, min(k + share, items)) for k in starts] if share < items else [(0, items)]
-    assert sorted(seen) == expected
-
-
-def test_a_busy_pool_runs_all_items_on_the_caller():
-    pool, seen = ThreadPool(2), []
-
-    def nested(arguments, first, end, thread):
-        if first == 0:
-            pool.run(lambda a, low, high, t: seen.append((low, high, t)), b"", 10)
-
-    pool.run(nested, b"", 2)
-    pool.close()
-    assert seen == [(0, 10, 0)]
 
 
 def test_blocks_are_aligned_and_of_their_size():
