@@ -24,6 +24,7 @@ from core.ir import (
     largest_dimension,
     map_graph,
 )
+from core.schedule.prepare_graph import inline_call
 
 
 class Callified(NamedTuple):
@@ -74,7 +75,10 @@ def callify(
 def _with_storage(
     values: Sequence[UOp], realized: Callable[[UOp], UOp | None]
 ) -> dict[UOp, UOp]:
-    """Each node below the values, realised parts replaced by their storage and not entered."""
+    """Each node below the values, realised parts replaced by their storage and not entered.
+
+    A CALL of a graph becomes its body: the PARAMs that are left are those of the new CALL.
+    """
     result: dict[UOp, UOp] = {}
     stack = list(reversed(values))
     while stack:
@@ -92,7 +96,9 @@ def _with_storage(
             stack.extend(reversed(missing))
             continue
         src = tuple([result[s] for s in node.src])
-        result[node] = node if src == node.src else node.replace(src=src)
+        built = node if src == node.src else node.replace(src=src)
+        is_graph_call = node.op is Op.CALL and node.src[0].op is not Op.SINK
+        result[node] = inline_call(built) if is_graph_call else built
         stack.pop()
     return result
 
