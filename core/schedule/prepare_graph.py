@@ -3,6 +3,7 @@
     CALL(body, a)            → body with PARAM 0 replaced by a
     value of no elements     → a constant, so that nothing is read
     REDUCE over no elements  → its neutral element
+    BITCAST, other item size → shifts of unsigned integers
     REDUCE of many to few    → REDUCE(ko) of CONTIGUOUS(REDUCE(ki)): see `split_reduction`
 """
 
@@ -11,18 +12,19 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
-from core.ir import Op, UOp, largest_dimension, map_graph, substitute, toposort
+from core.ir import DType, Op, UOp, dtypes, largest_dimension, map_graph, substitute, toposort
 from core.plugin import Target
 from core.schedule.build_kernels import neutral
 from core.schedule.graph_facts import value_sources
 
 # Reductions shorter than this stay whole (algorithms.md 4.3).
 _LONG: Final = 32_768
+_UNSIGNED: Final = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 _KEPT: Final = frozenset({Op.SINK, Op.STORE, Op.CONST, Op.PARAM, Op.BUFFER, Op.STAGE})
 
 
 def prepare_graph(sink: UOp, target: Target) -> UOp:
-    """Apply the four rewrites bottom-up, in one walk."""
+    """Apply the rewrites bottom-up, in one walk."""
     shapes = {
         s for n in toposort(sink)
         for s in n.src if s not in value_sources(n) and n.op is not Op.STAGE
@@ -38,6 +40,8 @@ def prepare_graph(sink: UOp, target: Target) -> UOp:
             return value
         if 0 in node.shape:
             return node.const_like(0).expand(node.shape)
+        if node.op is Op.BITCAST and node.dtype.itemsize != node.src[0].dtype.itemsize:
+            return bitcast_by_shifts(node.src[0], node.dtype)
         if node.op is Op.REDUCE:
             if 0 in node.src[0].shape:
                 return node.const_like(neutral(node.arg.op, node.dtype)).expand(node.shape)
@@ -57,6 +61,24 @@ def inline_call(call: UOp) -> UOp:
     mapping = {n: arguments[n.arg.slot] for n in toposort(body)
                if n.op is Op.PARAM and 0 <= n.arg.slot < len(arguments)}
     return substitute(body, mapping)
+
+
+def bitcast_by_shifts(x: UOp, target: DType) -> UOp:
+    """BITCAST between item sizes, little endian: the last axis grows or shrinks by the quotient."""
+    sizes = sorted((x.dtype.itemsize, target.itemsize))
+    narrow, wide = (_UNSIGNED[size] for size in sizes)
+    ratio, (*lead, last) = sizes[1] // sizes[0], x.shape
+    part = UOp.range(ratio, 0)
+    shifts = (part * (8 * sizes[0])).cast(wide).stage(part)
+    if target.itemsize < x.dtype.itemsize:
+        words = x.bitcast(wide).expand((ratio,)).permute((*range(1, len(x.shape) + 1), 0))
+        parts = words.alu(Op.SHR, shifts.expand(x.shape)).cast(narrow)
+        return parts.reshape((*lead, last * ratio)).bitcast(target)
+    shape = (*lead, last // ratio, ratio)
+    parts = x.bitcast(narrow).reshape(shape).cast(wide)
+    moved = parts.alu(Op.SHL, shifts.expand(shape[:-1]))
+    axis = len(lead) + 1
+    return moved.permute((axis, *range(axis))).reduce(Op.ADD, axes=1).bitcast(target)
 
 
 def split_reduction(node: UOp, target: Target) -> UOp:

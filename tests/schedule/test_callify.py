@@ -129,6 +129,6 @@ def test_the_body_computes_the_values():
     leaves = {n: n for n in toposort(call.src[0]) if n.op is Op.PARAM and n.arg.slot >= 2}
     given = {n: Tensor._of(call.src[1 + n.arg.slot]).numpy().reshape(n.shape) for n in leaves}
     found = evaluate_stores(call.src[0], given)
-    for tensor, (place, array) in zip(tensors, sorted(
+    for tensor, (_, array) in zip(tensors, sorted(
             found.items(), key=lambda kv: kv[0].arg.slot), strict=True):
         np.testing.assert_allclose(array, tensor.numpy(), rtol=1e-6)

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from core.compiler import pipeline
 from core.ir import Op, UOp, dtypes, toposort
 from core.reference.evaluate import evaluate
+from core.reference.formats import STORED
+from core.reference.run import run_schedule
 from core.schedule.prepare_graph import prepare_graph
 from core.testing.pass_checks import TARGET
 from core.testing.pass_checks import prepare_graph as check
@@ -61,3 +64,32 @@ def test_short_sums_and_sums_of_many_rows_stay_whole():
     short, rows = param(1, 1 << 15), param(2, 1 << 16, 64)
     assert prepared(short.reduce(Op.ADD, axes=1)) is short.reduce(Op.ADD, axes=1)
     assert prepared(rows.reduce(Op.ADD, axes=1)) is rows.reduce(Op.ADD, axes=1)
+
+
+@pytest.mark.parametrize("old", [dtypes.uint8, dtypes.int16, dtypes.float32, dtypes.float64])
+@pytest.mark.parametrize("new", [dtypes.int8, dtypes.float16, dtypes.uint32, dtypes.int64])
+def test_bitcasts_between_item_sizes_keep_the_bytes(old, new):
+    x = UOp.new_buffer("TEST", old, (3, 16))
+    value = x.bitcast(new)
+    after = prepared(value)
+    sizes = {(n.dtype.itemsize, n.src[0].dtype.itemsize) for n in toposort(after)
+             if n.op is Op.BITCAST}
+    assert all(a == b for a, b in sizes)
+    raw = np.random.default_rng(0).integers(0, 256, 48 * old.itemsize, np.uint8)
+    data = raw.view(STORED[old]).reshape(3, 16)
+    found = evaluate(after, {x: data})
+    assert found.shape == value.shape
+    expected = data.view(STORED[new])
+    assert np.array_equal(found.view(np.uint8), np.ascontiguousarray(expected).view(np.uint8))
+
+
+def test_a_bitcast_of_a_part_is_computed():
+    """Through the whole scheduler: the bytes of every second row, as words."""
+    x = param(1, 4, 8, dtype=dtypes.uint8)
+    value = x.flip((True, False)).bitcast(dtypes.uint32) + 1
+    linear = pipeline.schedule(stored(value), TARGET)
+    data = np.arange(32, dtype=np.uint8).reshape(4, 8)
+    result = np.zeros(8, np.uint32)
+    run_schedule(linear, [result, data.ravel()])
+    assert np.array_equal(
+        result.reshape(4, 2), np.ascontiguousarray(data[::-1]).view(np.uint32) + 1)
