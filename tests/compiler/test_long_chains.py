@@ -1,5 +1,6 @@
 """A chain of 20,000 operations: nothing recurses, and work grows as the chain does."""
 
+import itertools
 import sys
 
 import numpy as np
@@ -15,13 +16,20 @@ from core.simplify import simplify
 from core.testing.pass_checks import TARGET
 
 
+FACTORS = itertools.count(1)
+
+
 def chain(length):
-    """(input, value) of alternating products and sums."""
+    """(input, value) of alternating products and sums; no two calls give equal nodes.
+
+    A graph that an earlier test left alive would have its memos share the work of a later one.
+    """
+    factor = 0.5 + next(FACTORS) * 2.0**-20
     x = Tensor(np.linspace(0.9, 1.1, 16, dtype=np.float32), device="NULL", requires_grad=True)
     y = Tensor(np.ones(16, np.float32), device="NULL")
     value = x
     for k in range(length):
-        value = value + y if k % 2 else value * x * 0.5
+        value = value + y if k % 2 else value * x * factor
     return x, value
 
 
