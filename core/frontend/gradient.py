@@ -96,8 +96,8 @@ def _reduce(g: UOp, node: UOp) -> Gradients:
         # another order, could be one bit away from the maximum that was found.
         x = x if x.op in _STORED else x.contiguous()
         chosen = x.eq(_repeat_back(x.reduce(op, axes=axes), axes, x.shape))
-        ones = _choose(chosen, x.const_like(1), x.const_like(0))
-        count = ones.reduce(Op.ADD, axes=axes)
+        # Counted in integers: a sum that never rounds may be computed wherever it is wanted.
+        count = chosen.cast(dtypes.int32).reduce(Op.ADD, axes=axes).cast(g.dtype)
         shared = elementwise(Op.FDIV, g, count)
         return (_choose(chosen, _repeat_back(shared, axes, x.shape), _zero(g)),)
     return (_scaled(wide, _products_of_others(x, axes)),)
