@@ -21,6 +21,7 @@ from core.codegen.lower_stages import lower_stages
 from core.codegen.optimize_loops import optimize_loops
 from core.codegen.program_info import program_info
 from core.compiler.passes import Pass, quiet_collector, run_passes
+from core.foundation.fork import survive_fork
 from core.ir import Op, UOp
 from core.ir.specification import KERNEL_GRAPH, PROGRAM, TENSOR_GRAPH
 from core.plugin import Target
@@ -84,7 +85,7 @@ def all_passes() -> tuple[Pass, ...]:
 
 
 _schedules: OrderedDict[tuple[UOp, Target], UOp] = OrderedDict()
-_lock = Lock()
+_lock = survive_fork(Lock())
 
 
 def schedule(body: UOp, target: Target) -> UOp:

@@ -28,7 +28,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 _REMEMBERED: Final = 64
 _PLAIN: Final = (bool, int, float, str, bytes, type(None))
-_lock: Final = threading.RLock()
+_lock: Final = survive_fork(threading.RLock())
 
 
 class JitError(CoreError, RuntimeError):

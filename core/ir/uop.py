@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any, Final, Self
 from weakref import ref
 
+from core.foundation.fork import survive_fork
 from core.ir.arguments import (
     AddressSpace,
     AxisType,
@@ -33,7 +34,7 @@ from core.ir.operation import Op
 from core.ir.shape import RULES, dimensions, product
 
 _SMALLEST_SWEEP: Final = 1 << 14
-_lock = threading.Lock()
+_lock = survive_fork(threading.Lock())
 _table: dict[tuple[Any, ...], ref[UOp]] = {}
 _sweep_at = _SMALLEST_SWEEP
 _buffer_numbers = count()

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from core.compiler.compile import compile_linear
 from core.compiler.pipeline import schedule
 from core.foundation.errors import UnsupportedError
+from core.foundation.fork import survive_fork
 from core.ir import AddressSpace, Op, UOp
 from core.runtime.device import Device, open_device
 from core.runtime.executor import BoundSchedule
@@ -23,7 +24,7 @@ from core.runtime.storage import (
 from core.schedule.callify import callify, contiguous_slice
 
 _REMEMBERED: Final = 512
-_lock = RLock()
+_lock: Final = survive_fork(RLock())
 _bound: OrderedDict[tuple[UOp, str], BoundSchedule] = OrderedDict()
 
 
@@ -36,16 +37,16 @@ def bind_schedule(body: UOp, argument_count: int, device: str) -> BoundSchedule:
         device: Device of what names none.
     """
     key = (body, device)
-    found = _bound.get(key)
-    if found is not None:
+    with _lock:
+        found = _bound.get(key)
+        if found is None:
+            linear = schedule(body, open_device(device).target)
+            compiled = compile_linear(linear, lambda name: open_device(name or device))
+            found = _bound[key] = BoundSchedule(compiled, argument_count, device)
+            while len(_bound) > _REMEMBERED:
+                _bound.popitem(last=False)
         _bound.move_to_end(key)
         return found
-    linear = schedule(body, open_device(device).target)
-    compiled = compile_linear(linear, lambda name: open_device(name or device))
-    found = _bound[key] = BoundSchedule(compiled, argument_count, device)
-    while len(_bound) > _REMEMBERED:
-        _bound.popitem(last=False)
-    return found
 
 
 def realize(values: Sequence[UOp]) -> list[UOp]:

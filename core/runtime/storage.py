@@ -15,7 +15,7 @@ from core.foundation.errors import UnsupportedError
 from core.ir import DType, Op, UOp
 from core.plugin.opening import OpenedDevice
 from core.runtime.device import open_device
-from core.runtime.memory import BlockCache, block_cache
+from core.runtime.memory import BlockCache, block_cache, lock
 
 
 class _BufferReference(ref[UOp]):
@@ -57,7 +57,9 @@ class Buffer:
     def allocated(self) -> Any:
         """The block, allocated now if it was not before."""
         if self.block is None:
-            self.block = self.cache.allocate(self.size_bytes)
+            with lock:
+                if self.block is None:
+                    self.block = self.cache.allocate(self.size_bytes)
         return self.block
 
     def release(self) -> None:
@@ -73,20 +75,27 @@ _realized: Final[WeakKeyDictionary[UOp, UOp]] = WeakKeyDictionary()
 
 def drain() -> None:
     """Give the blocks of dead BUFFERs back."""
-    while _dead:
-        buffer = _buffers.pop(_dead.popleft(), None)
-        if buffer is not None:
-            buffer.release()
+    if not _dead:
+        return
+    with lock:
+        while _dead:
+            buffer = _buffers.pop(_dead.popleft(), None)
+            if buffer is not None:
+                buffer.release()
 
 
 def buffer_of(node: UOp) -> Buffer:
     """The storage of a BUFFER."""
     found = _buffers.get(node.arg.slot)
-    if found is None:
-        drain()
-        if isinstance(node.arg.device, tuple):
-            raise UnsupportedError("storage on several devices is not supported yet")
-        found = _buffers[node.arg.slot] = Buffer(node)
+    if found is not None:
+        return found
+    drain()
+    if isinstance(node.arg.device, tuple):
+        raise UnsupportedError("storage on several devices is not supported yet")
+    with lock:
+        found = _buffers.get(node.arg.slot)
+        if found is None:
+            found = _buffers[node.arg.slot] = Buffer(node)
     return found
 
 

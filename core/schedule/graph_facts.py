@@ -167,11 +167,14 @@ def _is_zero(node: UOp) -> bool:
 
 
 def leaf_bits(order: list[UOp]) -> dict[UOp, int]:
-    """For each node the set of storage below it, one bit a leaf."""
+    """For each node the set of what a kernel of it probably reads, one bit each.
+
+    That is storage, and reductions, which mostly are stored: what is below them is not counted.
+    """
     numbers: dict[UOp, int] = {}
     result: dict[UOp, int] = {}
     for node in order:
-        if node.op in (Op.PARAM, Op.BUFFER):
+        if node.op in (Op.PARAM, Op.BUFFER, Op.REDUCE):
             result[node] = 1 << numbers.setdefault(node, len(numbers))
             continue
         bits = 0

@@ -306,7 +306,8 @@ def _round_half_even(x: UOp, whole: UOp) -> UOp:
 
 
 def _pass_where_positive(g: UOp, value: UOp, x: UOp) -> tuple[UOp]:
-    return ((x > 0.0).where(g, 0.0),)
+    # Asked of the result, which has to be kept anyway: x itself need not be.
+    return ((value > 0.0).where(g, 0.0),)
 
 
 def sigmoid(x: UOp) -> UOp:

@@ -50,7 +50,7 @@ class RandomOperations(ConvolutionOperations):
     __slots__ = ()
     _random_states: ClassVar[dict[str, _State]] = {}
     _seed: ClassVar[int | None] = None
-    _random_lock: ClassVar[Any] = threading.RLock()
+    _random_lock: ClassVar[Any] = survive_fork(threading.RLock())
 
     @classmethod
     def manual_seed(cls, seed: int = 0) -> None:
