@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from core.foundation.errors import CoreError
+from core.foundation.fork import survive_fork
 from core.foundation.settings import settings
 from core.foundation.user_frame import user_frame
 from core.frontend import realization

@@ -13,6 +13,7 @@ import threading
 from typing import Any, ClassVar, Self
 
 from core.foundation.errors import DTypeError, ShapeError
+from core.foundation.fork import survive_fork
 from core.foundation.settings import settings
 from core.frontend import realization
 from core.frontend.base import TensorBase
@@ -56,7 +57,7 @@ class RandomOperations(ConvolutionOperations):
     def manual_seed(cls, seed: int = 0) -> None:
         """Start the random numbers of every device again from a seed."""
         with cls._random_lock:
-            RandomOperations._seed = int(seed)
+            RandomOperations._seed = operator.index(seed)
             cls._random_states.clear()
 
     @classmethod
