@@ -110,10 +110,14 @@ class Plan:
 class RangeAssigner:
     """The backward walk."""
 
-    def __init__(self, outputs: list[UOp], target: Target, forced: frozenset[UOp]) -> None:
+    def __init__(
+        self, outputs: list[UOp], target: Target, forced: frozenset[UOp],
+        apart: frozenset[UOp] = frozenset(),
+    ) -> None:
         self.target = target
         self.outputs = dict.fromkeys(outputs)
         self.forced = forced
+        self.apart = apart  # outputs that share no kernel with earlier ones
         self.plan = Plan(value_order(outputs))
         self.loads = inlined_loads(self.plan.order, forced, target)
         self.leaf_axes = leaf_axes(self.plan.order)
@@ -199,7 +203,7 @@ class RangeAssigner:
         kernel = None
         if node in self.outputs and node.op is not Op.COPY:
             candidates = self.shared.setdefault(key, [])
-            kernel = next(
+            kernel = None if node in self.apart else next(
                 (k for k in candidates if self._may_share(k, node, demands, choice)), None)
             if kernel is None:
                 kernel = self._new_kernel(node, device)
@@ -326,23 +330,28 @@ def assign_ranges(outputs: list[UOp], target: Target) -> Plan:
         target: Cost numbers, cores, L2 and the number of buffers that a kernel takes.
     """
     forced: frozenset[UOp] = frozenset()
+    apart: frozenset[UOp] = frozenset()
     while True:
-        plan = RangeAssigner(outputs, target, forced).run()
+        plan = RangeAssigner(outputs, target, forced, apart).run()
         crowded = {
             k.number: k for k in plan.kernels.values()
             if len(k.leaves) + len(k.roots) > target.max_buffers
         }
-        extra = _reliefs(crowded, plan, target) if crowded else forced
-        if not extra - forced:
+        if not crowded:
             return plan
-        forced |= extra
+        stored, leaving = _reliefs(crowded, plan, target)
+        if not stored - forced and not leaving - apart:
+            return plan
+        forced, apart = forced | stored, apart | leaving
 
 
-def _reliefs(crowded: dict[int, Kernel], plan: Plan, target: Target) -> frozenset[UOp]:
-    """Values to store so that kernels read fewer buffers; one walk for all kernels.
+def _reliefs(
+    crowded: dict[int, Kernel], plan: Plan, target: Target
+) -> tuple[frozenset[UOp], frozenset[UOp]]:
+    """(values to store, outputs to store by another kernel) so that kernels read fewer buffers.
 
-    Where a value would read too many, the source with most buffers below it is stored. Where no
-    single value does, but all outputs together, it is the one of the kernel with most below.
+    One walk for all kernels. Where a value would read too many, the source with most buffers below
+    it is stored. Where no single value does, but all outputs together, the last one leaves.
     """
     below: dict[tuple[UOp, int], frozenset[UOp]] = {}
     cut: set[UOp] = set()
@@ -376,4 +385,6 @@ def _reliefs(crowded: dict[int, Kernel], plan: Plan, target: Target) -> frozense
             if may_store(node) and 2 <= len(union) < target.max_buffers and (
                     number not in best or len(union) >= len(below[best[number], number])):
                 best[number] = node
-    return frozenset(cut | {node for number, node in best.items() if number not in relieved})
+    others = [k for number, k in crowded.items() if number not in relieved]
+    cut |= {best[k.number] for k in others if len(k.roots) == 1 and k.number in best}
+    return frozenset(cut), frozenset(k.roots[-1] for k in others if len(k.roots) > 1)
