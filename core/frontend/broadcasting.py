@@ -31,7 +31,11 @@ def broadcast(value: UOp, shape: Shape) -> UOp:
     if old == shape:
         return value
     lead = len(shape) - len(old)
-    if lead < 0 or not same_shape(broadcast_shapes(old, shape), shape):
+    try:
+        fits = lead >= 0 and same_shape(broadcast_shapes(old, shape), shape)
+    except ShapeError:
+        fits = False
+    if not fits:
         raise ShapeError(f"a tensor of shape {show(old)} does not broadcast to {show(shape)}")
     new: list[int] = []
     kept: list[int] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 from core.foundation.errors import DTypeError
@@ -41,7 +42,7 @@ def as_dtype(dtype: Any) -> DType:
     if isinstance(dtype, DType):
         found = dtype
     elif isinstance(dtype, str):
-        found = dtype_named(dtype)
+        found = _of_name(dtype)
     elif dtype in _PYTHON_TYPES:
         found = {"bool": dtypes.bool, "int": default_int(), "float": default_float()}[
             _PYTHON_TYPES[dtype]
@@ -55,6 +56,16 @@ def as_dtype(dtype: Any) -> DType:
     if not found.bits:
         raise DTypeError(f"no tensor can have dtype {found.name}")
     return found
+
+
+def _of_name(name: str) -> DType:
+    try:
+        return dtype_named(name)
+    except TypeError:
+        known = [d.name for d in ALL_DTYPES if d.bits]
+        near = get_close_matches(name, known, 1)
+        cure = f"did you mean {near[0]}?" if near else f"the dtypes are {', '.join(known)}"
+        raise DTypeError(f"there is no dtype {name!r}", cure=cure) from None
 
 
 def strong(dtype: DType) -> DType:

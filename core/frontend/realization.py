@@ -55,6 +55,11 @@ def device_name(text: str) -> str:
     return canonical(text)
 
 
+def computes(device: object) -> bool:
+    """Whether a device computes values: NULL only plans."""
+    return not str(device).startswith("NULL")
+
+
 def storage_from_host(data: Any, dtype: DType, shape: tuple[int, ...], device: str) -> UOp:
     """A BUFFER on `device` that holds a copy of `data`: row-major bytes of `dtype`."""
     return new_storage(device, dtype, shape, data)

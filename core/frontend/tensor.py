@@ -183,7 +183,7 @@ class Tensor(InPlaceOperators):
     def __repr__(self) -> str:
         """Values with dtype and device as numpy shows them; never raises."""
         try:
-            if realization.running.trace is None:
+            if realization.running.trace is None and realization.computes(self.device):
                 return self._shown_values()
         except Exception:  # noqa: BLE001 - repr is what a debugger calls: it must answer
             pass
@@ -223,6 +223,9 @@ class Tensor(InPlaceOperators):
             ValueError: This tensor does not depend on a target.
         """
         for target in targets:
+            if not isinstance(target, TensorBase):
+                raise DTypeError("a gradient is with respect to tensors, not "
+                                 f"{type(target).__name__}")
             _needs_float(target, "the gradient with respect to")
         found = compute_gradient(self.uop, self._own_gradient(gradient), [t.uop for t in targets])
         result = []
@@ -260,8 +263,8 @@ class Tensor(InPlaceOperators):
         if gradient is not None:
             given = self._tensor(gradient)
             if given.shape != self.shape:
-                raise ShapeError(f"the gradient of a tensor of shape {show(self.shape)} has shape "
-                                 f"{show(given.shape)}")
+                raise ShapeError(f"gradient= has shape {show(given.shape)}, the tensor itself "
+                                 f"{show(self.shape)}")
             return given.uop.cast(self.dtype)
         if self.numel() != 1:
             raise ShapeError(f"the gradient of a tensor of shape {show(self.shape)} needs "
@@ -294,8 +297,12 @@ def _leads_to_parameter(uop: UOp) -> bool:
 
 def _needs_float(tensor: TensorBase, what: str) -> None:
     if not tensor.dtype.is_float:
-        raise DTypeError(f"{what} a {tensor.dtype.name} tensor: only floats can be differentiated",
-                         cure="cast it to a float dtype before computing with it")
+        raise DTypeError(f"{what} {_article(tensor.dtype.name)} tensor: only floats can be "
+                         "differentiated", cure="cast it to a float dtype before computing with it")
+
+
+def _article(word: str) -> str:
+    return f"an {word}" if word[0] in "aeiou" and not word.startswith("uint") else f"a {word}"
 
 
 def _name_line(error: CoreError, tensor: TensorBase) -> None:

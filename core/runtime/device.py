@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from core.foundation.settings import settings
+from core.foundation.settings import origin, settings
 from core.plugin.opening import OpenedDevice
 from core.plugin.registry import registry
 
@@ -73,8 +73,8 @@ def open_device(name: str) -> OpenedDevice:
     """The open device of a name; remembers names, so that a second look costs a dictionary's."""
     found = _opened.get(name)
     if found is None or found.process_id != os.getpid():
-        origin = "CORE_DEV or DEV in the environment" if name == settings.DEV else ""
-        found = _opened[name] = registry.open(name, origin)
+        source = origin("DEV") if name == settings.DEV else ""
+        found = _opened[name] = registry.open(name, source)
     return found
 
 

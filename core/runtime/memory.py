@@ -64,7 +64,8 @@ class BlockCache:
         try:
             return self.allocator.allocate(size)
         except MemoryError as error:
-            limit = f"; the device says: {error}" if str(error) else ""
+            said = getattr(error, "message", str(error))
+            limit = f"; the device says: {said}" if said else ""
             raise OutOfMemoryError(
                 f"{self.name} has no room for {size} bytes: {self.used_bytes} bytes are in use by "
                 f"tensors, and nothing is left to give back{limit}",

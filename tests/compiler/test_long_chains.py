@@ -15,7 +15,6 @@ from core.schedule.callify import callify
 from core.simplify import simplify
 from core.testing.pass_checks import TARGET
 
-
 FACTORS = itertools.count(1)
 
 

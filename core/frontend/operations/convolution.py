@@ -62,7 +62,14 @@ class ConvolutionOperations(AssignmentOperations):
         x = padded(x.cast(wide), [(0, 0), (0, 0), *pads], number(0, wide))
         value = _convolved(x, w.cast(wide), groups, steps, taps).cast(target)
         result = self._of(value) if dtype is None else self._of(value).cast(dtype)
-        return result if bias is None else result.add(bias.reshape(1, -1, *(1,) * axes))
+        return result if bias is None else result._biased(bias)
+
+    def _biased(self, bias: Self) -> Self:
+        """One number added to each channel."""
+        if bias.numel() != self.shape[1]:
+            raise ShapeError(f"convolution: a bias of shape {show(bias.shape)} does not fit "
+                             f"{self.shape[1]} output channels")
+        return self.add(bias.reshape(1, -1, *(1,) * (self.ndim - 2)))
 
     def conv_transpose2d(
         self, weight: Self, bias: Self | None = None, groups: int = 1, stride: Any = 1,
@@ -95,7 +102,7 @@ class ConvolutionOperations(AssignmentOperations):
             relations.append(Relation(steps[a], taps[a], -pads[a][0], windows, kernel[a], size))
         value = _spread(x.cast(wide), w.cast(wide), groups, relations).cast(target)
         result = self._of(value)
-        return result if bias is None else result.add(bias.reshape(1, -1, *(1,) * axes))
+        return result if bias is None else result._biased(bias)
 
     def max_pool2d(
         self, kernel_size: Any = (2, 2), stride: Any = None, dilation: Any = 1, padding: Any = 0,

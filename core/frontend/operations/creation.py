@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from core.foundation.errors import DTypeError, ShapeError
 from core.frontend.base import TensorBase, scalar_storage
-from core.frontend.broadcasting import as_shape, as_size
+from core.frontend.broadcasting import as_shape, as_size, show
 from core.frontend.conversion import as_dtype, common, default_float, number, number_dtype, strong
 from core.frontend.iota import iota, tabulate
 from core.ir import DType, UOp, dtypes
@@ -35,7 +35,12 @@ class CreationOperations(TensorBase):
         sizes = as_shape((shape,) if not isinstance(shape, (list, tuple)) else tuple(shape))
         if isinstance(fill_value, TensorBase):
             value = fill_value.uop if dtype is None else fill_value.cast(dtype).uop
+            if value.shape not in ((), (1,)):
+                raise ShapeError(f"full: the value is one number, not a tensor of shape "
+                                 f"{show(value.shape)}", cure="broadcast it: value.expand(shape)")
             value = value.reshape(())
+        elif not isinstance(fill_value, (bool, int, float)):
+            raise DTypeError(f"full: the value is a number, not {fill_value!r}")
         else:
             wanted = strong(number_dtype(fill_value)) if dtype is None else as_dtype(dtype)
             value = number(fill_value, wanted)
@@ -111,9 +116,7 @@ class CreationOperations(TensorBase):
             wanted = common(*map(number_dtype, (start, stop, step)))
         else:
             wanted = as_dtype(dtype)
-        count = max(0, math.ceil((stop - start) / step)) if not all(
-            isinstance(v, int) for v in (start, stop, step)
-        ) else len(range(start, stop, step))
+        count = _count(start, stop, step)
         if count:
             number(start, wanted), number(start + (count - 1) * step, wanted)
         return cls._created(progression(start, step, as_size(count), wanted), device,
@@ -151,6 +154,15 @@ class CreationOperations(TensorBase):
         shape = as_shape((rows, rows if columns is None else columns))
         value = tabulate(lambda r, c: r.eq(c).cast(wanted), *shape)
         return cls._created(value, device, requires_grad)
+
+
+def _count(start: float, stop: float, step: float) -> int:
+    """How many values start, start + step, ... lie before stop."""
+    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+        return max(0, -((start - stop) // step))  # len(range(...)) refuses large ones
+    if not all(math.isfinite(v) for v in (start, stop, step)):
+        raise ShapeError(f"arange: from {start} to {stop} in steps of {step} is no finite range")
+    return max(0, math.ceil((stop - start) / step))
 
 
 def progression(start: Any, step: Any, count: int, dtype: DType) -> UOp:

@@ -75,6 +75,9 @@ class IndexingOperations(MatmulOperations):
             raise DTypeError("a Python bool is no index", cure="use a bool tensor, or an integer")
         if not isinstance(item, TensorBase):
             array = np.asarray(item)
+            if array.dtype.kind not in "biuf":
+                raise DTypeError(f"{item!r} is no index", cure="use integers, slices, None, "
+                                 "Ellipsis, or integer or bool tensors")
             if array.size == 0 and array.dtype.kind == "f":
                 array = array.astype("int32")
             if array.dtype.kind in "iu" and array.size and axis < self.ndim:

@@ -8,6 +8,7 @@ read and assigned like any other tensor, so that replays differ.
 from __future__ import annotations
 
 import math
+import operator
 import struct
 import threading
 from typing import Any, ClassVar, Self

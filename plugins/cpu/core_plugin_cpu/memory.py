@@ -34,8 +34,17 @@ class HostBlock:
 
 def host_memory() -> int:
     """Bytes of memory that the host has."""
+    return _pages("SC_PHYS_PAGES")
+
+
+def free_memory() -> int:
+    """Bytes of memory that no process uses."""
+    return _pages("SC_AVPHYS_PAGES")
+
+
+def _pages(kind: str) -> int:
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf(kind)
     except (AttributeError, ValueError, OSError):
         return 1 << 32
 
@@ -50,7 +59,8 @@ class HostAllocator(Allocator):
                 raise MemoryError
             return _new_block(size_bytes)
         except (MemoryError, OSError, ValueError, OverflowError) as error:
-            message = f"no room for {size_bytes} bytes; the host has {host_memory()} bytes in all"
+            message = (f"no room for {size_bytes} bytes: {free_memory()} of the host's "
+                       f"{host_memory()} bytes are free")
             raise OutOfMemoryError(message, cure="free tensors, or use smaller ones") from error
 
     def free(self, block: HostBlock) -> None:
