@@ -182,7 +182,12 @@ def _read(row: Setting) -> tuple[bool | int | str, str]:
     """Value and origin of one setting in this process's environment."""
     for variable in filter(None, (row.variable, row.alias)):
         if variable in os.environ:
-            return parse(row, os.environ[variable]), f"{variable} in the environment"
+            source = f"{variable} in the environment"
+            try:
+                return parse(row, os.environ[variable]), source
+            except SettingError as error:
+                error.message = f"{source}: {error.message}"
+                raise
     return row.default, "default"
 
 
