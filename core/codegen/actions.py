@@ -120,6 +120,9 @@ class Split:
                 place = node.src[0]
                 gated = place.replace(src=(place.src[0], place.src[1].valid(inside)))
                 return node.replace(src=(gated, *node.src[1:]))
+            if original.op is Op.INDEX and original.src[0].op is Op.STAGE and any(
+                    loop in open_ranges(i) for i in original.src[1:]):
+                return node.replace(src=(node.src[0], node.src[1].valid(inside), *node.src[2:]))
             if original.op is Op.REDUCE and loop in original.src[1:]:
                 empty = node.src[0].const_like(_neutral(node))
                 masked = inside.where(node.src[0], empty)

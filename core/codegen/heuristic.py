@@ -20,6 +20,7 @@ from core.codegen.linear_index import LinearIndex, linear_index
 from core.codegen.loop_nest import LoopNest, is_expanded, trip_count
 from core.ir import AxisType, Op, UOp, open_ranges, operation_flops, storage_of, toposort
 from core.plugin import Target
+from core.simplify import simplify
 
 # Two threads pay from about a microsecond of work while they are awake (cpu-recipes.md 6).
 _WORTH_THREADS_NANOSECONDS: Final = 4_000
@@ -51,6 +52,14 @@ def access_of(node: UOp) -> Access | None:
     if place.op is not Op.INDEX:
         return None
     return Access(node, linear_index(place.src[1]), open_ranges(place))
+
+
+def scratch_access(node: UOp) -> Access:
+    """How an element of a STAGE is chosen, as of storage that holds its rows in order."""
+    index = UOp.const(0)
+    for position, loop in zip(node.src[1:], node.src[0].src[1:], strict=True):
+        index = index * loop.src[0] + position
+    return Access(node, linear_index(simplify(index)), open_ranges(node) - open_ranges(node.src[0]))
 
 
 class Heuristic:
@@ -139,7 +148,11 @@ class Heuristic:
         if through and lane is not None:
             self._tile(nest, lane, through)
         elif lane is not None:
-            self._split_lane(lane, self.lanes(nest), _ELEMENTWISE_VECTORS, clamp=True)
+            crossing = self._crossing_loop(nest, lane)
+            if crossing is not None:
+                self._upcast(crossing, self.lanes(nest))
+            self._split_lane(
+                lane, self.lanes(nest), 1 if crossing is not None else _ELEMENTWISE_VECTORS)
         for reduce in self._other_nests():
             self._vectorise_inner(reduce)
 
@@ -153,9 +166,24 @@ class Heuristic:
             return loop
         return None
 
+    @staticmethod
+    def _crossing_loop(nest: LoopNest, lane: UOp) -> UOp | None:
+        """The output loop along which a load is contiguous that jumps along the lanes.
+
+        A tile over both uses every element of the cache lines that it touches (cpu-recipes 4).
+        """
+        for access in map(access_of, nest.loads):
+            if access is not None and access.along(lane) not in (0, 1):
+                for loop in nest.output_ranges:
+                    if access.along(loop) == 1 and (trip_count(loop) or 1) > 1:
+                        return loop
+        return None
+
     def _accesses(self, roots: list[UOp]) -> list[Access]:
-        loads = [n for n in toposort(*roots) if n.op is Op.LOAD]
-        return [a for a in map(access_of, loads) if a is not None]
+        order = toposort(*roots)
+        found = [a for a in map(access_of, (n for n in order if n.op is Op.LOAD)) if a is not None]
+        return found + [scratch_access(n) for n in order
+                        if n.op is Op.INDEX and n.src[0].op is Op.STAGE]
 
     def _tile(self, nest: LoopNest, lane: UOp, through: list[UOp]) -> None:
         """A register tile: lanes along outputs, or along the sum where both operands run so."""
@@ -181,7 +209,7 @@ class Heuristic:
             self._upcast(rows_loop, min(rows, 6 if vectors == 2 else 8))
         elif not fixed and count >= 4 * width:
             vectors = 4
-        self._split_lane(lane, width, vectors, clamp=True)
+        self._split_lane(lane, width, vectors)
         if rows_loop is not None:
             self._stage_operand()
 
@@ -273,7 +301,9 @@ class Heuristic:
         rows.sort(key=lambda r: -(trip_count(r) or 1))
         for loop, factor in zip(rows[:2], (3, 4), strict=False):
             self._upcast(loop, factor)
-        self._split_sum(inner, min(lanes, _power_below(trip_count(inner) or 1)), 1)
+        # Sums that nothing is shared between keep one adder waiting for its last result.
+        accumulators = 1 if rows else 2 * _REDUCE_ACCUMULATORS
+        self._split_sum(inner, min(lanes, _power_below(trip_count(inner) or 1)), accumulators)
 
     def _upcast(self, loop: UOp, factor: int) -> None:
         """Copies along an output loop; a loop that does not divide gets an overlapping tile."""
@@ -288,7 +318,7 @@ class Heuristic:
         if factor > 1:
             self.do(Split(loop.arg.id, factor, AxisType.UPCAST, Tail.CLAMP))
 
-    def _split_lane(self, lane: UOp, lanes: int, vectors: int, *, clamp: bool) -> None:
+    def _split_lane(self, lane: UOp, lanes: int, vectors: int) -> None:
         """Lanes and, outside of them, several vectors a step."""
         count = trip_count(lane) or 1
         width = min(lanes, _power_below(count))
@@ -298,7 +328,6 @@ class Heuristic:
         while vectors > 1 and count % (width * vectors) and count < 4 * width * vectors:
             vectors -= 1
         tail = Tail.EXACT if count % (width * vectors) == 0 else Tail.CLAMP
-        del clamp
         if vectors == 1:
             self.do(Split(lane.arg.id, width, AxisType.LANE, tail))
             return
@@ -317,8 +346,8 @@ class Heuristic:
         count = trip_count(loop)
         if count is None or width < 2:
             return
-        if accumulators > 1 and count % (width * accumulators):
-            accumulators = 1
+        while accumulators > 1 and count % (width * accumulators):
+            accumulators //= 2
         tail = Tail.EXACT if count % (width * accumulators) == 0 else Tail.MASK
         self.do(Split(loop.arg.id, width * accumulators, AxisType.LANE, tail))
         if accumulators > 1:
