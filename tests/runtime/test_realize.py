@@ -106,7 +106,7 @@ def in_child(work):
             status = 0 if work() else 2
         finally:
             os._exit(status)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -149,12 +149,12 @@ def test_a_child_forked_while_threads_compute_is_free():
         thread.start()
     try:
         results = [in_child(lambda k=k: (Tensor([1.0, 2.0]) * 3 + k).sum().item() == 9 + 2 * k)
-                   for k in range(10)]
+                   for k in range(4)]
     finally:
         stop.set()
         for thread in threads:
             thread.join()
-    assert results == [0] * 10
+    assert results == [0] * 4
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
