@@ -291,7 +291,9 @@ class RangeAssigner:
             computation.pushes = [Push(source, Demand(fresh + demand.index, demand.gate))]
         elif node.op is Op.COPY:
             # The source is stored on its own device; nothing is computed at an index.
-            self.plan.demands[copy_source(node)].append((demand, computation.kernel))
+            source = copy_source(node)
+            first = Demand((UOp.const(0),) * len(source.shape), None)
+            self.plan.demands[source].append((first, computation.kernel))
             return
         else:
             computation.pushes = pushes(node, demand, self.plan.unknown)

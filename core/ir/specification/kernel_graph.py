@@ -34,7 +34,7 @@ def _is_place(place: UOp) -> bool:
     if place.op not in (Op.INDEX, Op.SHRINK):
         return False
     storage = place.src[0]
-    while storage.op is Op.AFTER:
+    while storage.op in (Op.AFTER, Op.BITCAST):  # small floats are stored as integers
         storage = storage.src[0]
     return storage.op in (Op.PARAM, Op.BUFFER) and len(storage.shape) == 1
 
