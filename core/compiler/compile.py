@@ -20,6 +20,7 @@ from typing import Final
 from core.compiler.disk_cache import DiskCache
 from core.compiler.passes import quiet_collector
 from core.compiler.pipeline import generate
+from core.compiler.progress import ProgressLine
 from core.foundation import events
 from core.foundation.errors import CompileError
 from core.foundation.settings import settings
@@ -97,8 +98,11 @@ def _device_name(call: UOp) -> str | None:
 def _compile_kernels(sinks: Sequence[UOp], opened: OpenedDevice) -> None:
     renderer = opened.renderer
     started = time.perf_counter()
-    with quiet_collector():
-        generated = [_generate(sink, opened) for sink in sinks]
+    generated = []
+    with quiet_collector(), ProgressLine(opened.name, len(sinks)) as line:
+        for sink in sinks:
+            generated.append(_generate(sink, opened))
+            line.show(len(generated))
     STATISTICS.generate_seconds += time.perf_counter() - started
     binaries: list[bytes | None] = []
     for program, source in generated:

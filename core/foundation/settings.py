@@ -80,19 +80,17 @@ class Settings(threading.local):
     SEED = _declare(0, "Seed of the random generator before Tensor.manual_seed is called.")
 
     # How programs are compiled.
-    BEAM = _declare(0, "Width of the search over loop actions; 0: the heuristic alone decides.")
     NOOPT = _declare(False, "Apply no loop actions: kernels are plain loops.")
-    FAST_MATH = _declare(False, "Allow float rewrites that numpy's rules forbid: x - x = 0.")
     FUEL = _declare(
-        1_000_000, "Rewrites of one node and its descendants before RewriteLimitError.", minimum=1
+        64, "Rewrites for each node of a graph, and 20,000 at least, before RewriteLimitError.",
+        minimum=1,
     )
     CACHE = _declare(True, "Keep compiled programs on disk.")
     CACHE_DIR = _declare("", "Folder of the disk cache; empty: the user's cache folder.")
-    SCHEDULE_CACHE = _declare(256, "Schedules kept in memory, the least recently used go first.")
+    SCHEDULE_CACHE = _declare(512, "Schedules kept in memory, the least recently used go first.")
 
     # How core checks itself and what it reports.
     SPEC = _declare(False, "Verify what every compiler pass leaves against its specification.")
-    CHECK_OOB = _declare(False, "Prove that every access of a kernel lies inside of its buffer.")
     DEBUG = _declare(0, "1: a line per compile; 2: a line per kernel run; 4: its program text too.")
     PROGRESS = _declare(True, "Show a progress line on a terminal when compiling takes a second.")
     TRACE_ERRORS = _declare(True, "Remember the line that made a tensor, for lazy errors.")
@@ -103,11 +101,6 @@ class Settings(threading.local):
         "", "Plugins allowed (cpu,amd) or forbidden (-amd), before any of them runs.", fixed=True
     )
     PLUGINS = _declare("", "Modules to load as plugins without installing them.", fixed=True)
-    COPY = _declare(
-        "",
-        "Force one way of copying between devices.",
-        choices=("", "queue", "kernel", "map", "host"),
-    )
     PROBE_SECONDS = _declare(3, "Seconds that the probes for hardware may take.", minimum=1)
 
     def __init__(self) -> None:

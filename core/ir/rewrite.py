@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from core.foundation.errors import RewriteLimitError
+from core.foundation.settings import settings
 from core.ir.operation import Op
 from core.ir.pattern import Rule
 from core.ir.text import text
 from core.ir.traversal import toposort
 from core.ir.uop import UOp
 
-_FUEL_PER_NODE: Final = 64
 _SMALLEST_FUEL: Final = 20_000
 _REMEMBERED: Final = 10
 
@@ -93,7 +93,7 @@ def rewrite(
         rules: What to apply; the first rule that fires at a node wins.
         context: Handed to replacements that have a parameter of that name.
         done: Results by node, kept between calls by callers that rewrite overlapping graphs.
-        fuel: Largest number of firings; by default proportional to the nodes seen.
+        fuel: Largest number of firings; by default the setting FUEL for each node of `root`.
 
     Raises:
         RewriteLimitError: The fuel ran out; the message shows the last ten rewrites.
@@ -101,7 +101,7 @@ def rewrite(
     result: dict[UOp, UOp] = {} if done is None else done
     waiting: dict[UOp, UOp] = {}
     recent: deque[tuple[UOp, UOp]] = deque(maxlen=_REMEMBERED)
-    fired = 0
+    fired, limit = 0, fuel or _SMALLEST_FUEL
     stack = [root]
     while stack:
         node = stack[-1]
@@ -131,8 +131,11 @@ def rewrite(
             after = replaced
             fired += 1
             recent.append((node, after))
-            if fired > (fuel or max(_SMALLEST_FUEL, _FUEL_PER_NODE * len(result))):
-                raise RewriteLimitError(_limit_message(fired, recent))
+            if fired > limit:
+                # Counted only now, and in the graph that was given: endless rules make new nodes.
+                limit = limit if fuel else max(limit, settings.FUEL * len(toposort(root)))
+                if fired > limit:
+                    raise RewriteLimitError(_limit_message(fired, recent))
         waiting[node] = after
         stack.append(after)
     return result[root]

@@ -11,6 +11,7 @@ from core.compiler.compile import compile_linear
 from core.compiler.pipeline import schedule
 from core.foundation.errors import UnsupportedError
 from core.foundation.fork import survive_fork
+from core.foundation.settings import settings
 from core.ir import AddressSpace, Op, UOp
 from core.runtime.device import Device, open_device
 from core.runtime.executor import BoundSchedule
@@ -23,7 +24,6 @@ from core.runtime.storage import (
 )
 from core.schedule.callify import callify, contiguous_slice
 
-_REMEMBERED: Final = 512
 _lock: Final = survive_fork(RLock())
 _bound: OrderedDict[tuple[UOp, str], BoundSchedule] = OrderedDict()
 
@@ -43,7 +43,7 @@ def bind_schedule(body: UOp, argument_count: int, device: str) -> BoundSchedule:
             linear = schedule(body, open_device(device).target)
             compiled = compile_linear(linear, lambda name: open_device(name or device))
             found = _bound[key] = BoundSchedule(compiled, argument_count, device)
-            while len(_bound) > _REMEMBERED:
+            while len(_bound) > settings.SCHEDULE_CACHE:
                 _bound.popitem(last=False)
         _bound.move_to_end(key)
         return found

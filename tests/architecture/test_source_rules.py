@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from core.foundation.settings import SETTINGS
 from core.testing import source_rules
 from core.testing.source_rules import source_files
 
@@ -28,6 +29,11 @@ def test_no_module_has_a_name_that_says_nothing():
 @pytest.mark.parametrize("rule", [source_rules.long_functions, source_rules.late_imports])
 def test_functions(rule):
     assert [fault for file in FILES for fault in rule(file)] == []
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_setting_does_something(name):
+    assert any(f"settings.{name}" in file.read_text() for file in FILES), f"nothing reads {name}"
 
 
 def test_tests_share_nothing_by_file():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from core import Context
 from core.foundation.errors import RewriteLimitError
 from core.ir import Op, Rule, RuleSet, UOp, const_var, dtypes, node, rewrite, var
 from core.ir.rewrite import COUNTERS
@@ -58,6 +59,14 @@ def test_endless_rules_run_out_of_fuel_and_show_themselves():
     rows = str(caught.value).splitlines()
     assert sum(row.startswith("    → ") for row in rows) == 10
     assert "NEG" in rows[1]
+
+
+def test_rules_that_grow_a_graph_endlessly_run_out_of_fuel():
+    grow = Rule("grow", node(Op.NEG, x, name="n"), lambda n, x: -(x + 1))
+    with pytest.raises(RewriteLimitError, match="did not end after 20001 rewrites"):
+        rewrite(-variable(), RuleSet(grow))
+    with Context(FUEL=15_000), pytest.raises(RewriteLimitError, match="after 45001 rewrites"):
+        rewrite(-variable(), RuleSet(grow))
 
 
 def test_rules_that_undo_each_other_run_out_of_fuel():
