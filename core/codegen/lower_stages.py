@@ -10,11 +10,10 @@ Open UPCAST and LANE ranges of x become leading axes of the storage, as in lower
 from __future__ import annotations
 
 from itertools import count
-from math import prod
 
 from core.codegen.loop_nest import LoopNest, is_expanded, trip_count
 from core.codegen.lower_reductions import private_buffer, tile_order, tile_position
-from core.ir import Op, UOp, map_graph, maximum_of, open_ranges, substitute
+from core.ir import Op, UOp, map_graph, open_ranges, substitute
 from core.simplify import simplify
 
 # Numbers of LOCAL buffers start here, apart from those of accumulators.
@@ -26,19 +25,9 @@ class _Stager:
         self.numbers = count(nest.next_number)
         self.buffers = count(_FIRST_NUMBER)
         self.filled: dict[UOp, tuple[UOp, list[UOp]]] = {}
-        self.read_to: dict[UOp, int] = {}
-        for node in nest.order:
-            if node.op is Op.INDEX and node.src[0].op is Op.STAGE:
-                stage = node.src[0]
-                last = max(self.read_to.get(stage, 0), _last_position(stage, node.src[1:]))
-                self.read_to[stage] = last
 
-    def fill(self, stage: UOp, original: UOp) -> tuple[UOp, list[UOp]]:
-        """(storage after its fill, open tile ranges that are its leading axes).
-
-        The storage reaches as far as it is read: the last, masked tile of a loop reads beyond the
-        end, and what it reads there counts for nothing.
-        """
+    def fill(self, stage: UOp) -> tuple[UOp, list[UOp]]:
+        """(storage after its fill, open tile ranges that are its leading axes)."""
         if stage in self.filled:
             return self.filled[stage]
         value, ranges = stage.src[0], list(stage.src[1:])
@@ -47,7 +36,6 @@ class _Stager:
         fresh = {r: UOp.range(r.src[0], next(self.numbers), r.arg.axis_type) for r in tile}
         axes = [*fresh.values(), *ranges]
         position, size = tile_position(axes)
-        size += max(0, 1 + self.read_to[original] - prod(map(_trips, ranges)))
         storage = private_buffer(next(self.buffers), stage.dtype, size, stage.arg)
         outer = sorted((r for r in opened if not is_expanded(r)), key=lambda r: r.arg.id)
         place = storage.after(*outer).index(position)
@@ -58,9 +46,9 @@ class _Stager:
         self.filled[stage] = storage.after(effect), tile
         return self.filled[stage]
 
-    def read(self, stage: UOp, index: tuple[UOp, ...], original: UOp) -> UOp:
+    def read(self, stage: UOp, index: tuple[UOp, ...]) -> UOp:
         """The value of a STAGE at an index."""
-        storage, tile = self.fill(stage, original)
+        storage, tile = self.fill(stage)
         position, stride = UOp.const(0), 1
         loops = (*tile, *stage.src[1:])
         for i, loop in zip(reversed([*tile, *index]), reversed(loops), strict=True):
@@ -73,22 +61,13 @@ def _trips(loop: UOp) -> int:
     return trip_count(loop) or 1
 
 
-def _last_position(stage: UOp, index: tuple[UOp, ...]) -> int:
-    """Largest row-major position at which a STAGE is read."""
-    position, stride = 0, 1
-    for i, loop in zip(reversed(index), reversed(stage.src[1:]), strict=True):
-        position += int(maximum_of(i)) * stride
-        stride *= _trips(loop)
-    return position
-
-
 def lower_stages(sink: UOp) -> UOp:
     """Lower every STAGE; an INDEX of one becomes a LOAD after the fill."""
     stager = _Stager(LoopNest(sink))
 
     def visit(node: UOp, original: UOp) -> UOp:
         if node.op is Op.INDEX and node.src[0].op is Op.STAGE:
-            return stager.read(node.src[0], node.src[1:], original.src[0])
+            return stager.read(node.src[0], node.src[1:])
         return node
 
     return simplify(map_graph(sink, visit))
