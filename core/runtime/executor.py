@@ -20,6 +20,7 @@ from core.runtime.copies import Copy, copy_path
 from core.runtime.counters import GlobalCounters
 from core.runtime.device import open_device
 from core.runtime.memory import block_cache
+from core.schedule.plan_memory import FIRST_ARENA
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,21 @@ class Place:
     size_bytes: int
 
 
-def place_of(argument: UOp) -> Place:
-    """The place that a CALL's argument names: a PARAM, or a SHRINK or BITCAST of one."""
+def place_of(argument: UOp, argument_count: int) -> Place:
+    """The place that a CALL's argument names: a PARAM, or a SHRINK or BITCAST of one.
+
+    Arenas stand behind the arguments.
+    """
     offset, size = 0, argument.size_bytes
     node = argument
     while node.op in (Op.SHRINK, Op.BITCAST):
         if node.op is Op.SHRINK:
             offset += int(node.src[1].src[0].value) * node.dtype.itemsize
         node = node.src[0]
-    return Place(node.arg.slot, offset, size)
+    slot = node.arg.slot
+    if slot >= FIRST_ARENA:
+        slot += argument_count - FIRST_ARENA
+    return Place(slot, offset, size)
 
 
 def param_of(argument: UOp) -> UOp:
@@ -119,7 +126,7 @@ class BoundSchedule:
         for call in linear.src:
             for argument in call.src[1:]:
                 param = param_of(argument)
-                if param.arg.slot >= argument_count and param.arg.slot not in arenas:
+                if param.arg.slot >= FIRST_ARENA and param.arg.slot not in arenas:
                     opened = open_device(param.arg.device or default_device)
                     arenas[param.arg.slot] = Arena(param.arg.slot, param.size_bytes, opened)
             self.steps.append(self._bind(call, default_device))
@@ -130,18 +137,18 @@ class BoundSchedule:
         self._bytes = sum(step.info.bytes_moved for step in launches)
         self.parts = _recorded(self.steps)
 
-    @staticmethod
-    def _bind(call: UOp, default_device: str) -> Launch | Transfer:
+    def _bind(self, call: UOp, default_device: str) -> Launch | Transfer:
         body, arguments = call.src[0], call.src[1:]
         devices = [open_device(param_of(a).arg.device or default_device) for a in arguments
                    if param_of(a).arg.space is not AddressSpace.ALU]
         if body.op is Op.COPY:
-            return Transfer(copy_path(devices[0], devices[1]), *map(place_of, arguments))
+            return Transfer(copy_path(devices[0], devices[1]), *(
+                place_of(a, self.argument_count) for a in arguments))
         if body.op is not Op.PROGRAM:
             raise UnsupportedError(f"a CALL of {body.op.name} cannot be run yet")
         opened, info = devices[0], body.arg
         program = load_program(opened, body)
-        places = tuple(place_of(arguments[slot]) for slot in info.buffers)
+        places = tuple(place_of(arguments[slot], self.argument_count) for slot in info.buffers)
         scalars = tuple(param_of(arguments[slot]).arg.slot for slot in info.scalars)
         return Launch(program, places, scalars, info, opened, _three(info.global_size),
                       _three(info.local_size or (1,)))

@@ -19,7 +19,7 @@ from core.schedule.build_kernels import (
     normalise_kernel,
     resolve_placeholders,
 )
-from core.schedule.plan_memory import plan_memory
+from core.schedule.plan_memory import FIRST_ARENA, plan_memory
 from core.simplify import simplify
 
 
@@ -39,28 +39,13 @@ def create_schedule(sink: UOp, target: Target) -> UOp:
         if 0 not in store.src[1].shape:
             stores.setdefault(store.src[1], []).append(store.src[0])
     plan = assign_ranges(list(stores), target)
-    arguments = _argument_count(sink)
-    storage, intermediates = _name_storage(plan, stores, arguments)
+    storage = _name_storage(plan, stores)
     builder = KernelBuilder(plan, storage)
     builder.run()
     calls = []
     for kernel in _ordered(plan):
         calls.extend(_calls(kernel, builder, storage, stores))
-    del intermediates
-    return UOp(Op.LINEAR, tuple(plan_memory(calls, arguments)))
-
-
-def _argument_count(sink: UOp) -> int:
-    seen: set[UOp] = set()
-    pending, largest = [sink], -1
-    while pending:
-        node = pending.pop()
-        if node not in seen:
-            seen.add(node)
-            if node.op is Op.PARAM:
-                largest = max(largest, node.arg.slot)
-            pending.extend(node.src)
-    return largest + 1
+    return UOp(Op.LINEAR, tuple(plan_memory(calls)))
 
 
 def _flat(node: UOp) -> UOp:
@@ -70,12 +55,10 @@ def _flat(node: UOp) -> UOp:
     return UOp.param(node.arg.slot, node.dtype, (flat_size(node),), node.arg.device)
 
 
-def _name_storage(
-    plan: Plan, stores: dict[UOp, list[UOp]], arguments: int
-) -> tuple[dict[UOp, UOp], int]:
+def _name_storage(plan: Plan, stores: dict[UOp, list[UOp]]) -> dict[UOp, UOp]:
     """Flat PARAM of each leaf and each stored value; values that leave get their output."""
     storage: dict[UOp, UOp] = {}
-    slot = arguments
+    slot = FIRST_ARENA
     for node in plan.order:
         if node.op is Op.PARAM:
             storage[node] = _flat(node)
@@ -86,7 +69,7 @@ def _name_storage(
                 device = device_of(node) or plan.stored[node].device
                 storage[node] = UOp.param(slot, node.dtype, (flat_size(node),), device)
                 slot += 1
-    return storage, slot
+    return storage
 
 
 def _calls(

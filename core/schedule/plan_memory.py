@@ -9,31 +9,34 @@ last reader of its value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from core.foundation.offset_allocator import OffsetAllocator
 from core.ir import ParamSlot, UOp, dtypes
 
+#: Slots of intermediate values and arenas begin behind those of any arguments. Their number would
+#: not do: the last ones may have gone from the graph, but not from the CALL.
+FIRST_ARENA: Final = 1 << 20
 
-def plan_memory(calls: Sequence[UOp], arguments: int) -> list[UOp]:
-    """Replace intermediate PARAMs (slot >= arguments) by slices of arenas.
+
+def plan_memory(calls: Sequence[UOp]) -> list[UOp]:
+    """Replace intermediate PARAMs (slot >= FIRST_ARENA) by slices of arenas.
 
     Args:
         calls: CALLs in the order in which they run.
-        arguments: Number of arguments of the schedule itself.
 
     Returns:
-        The CALLs with arena PARAMs: one per device, slots from `arguments` on, sized in bytes.
+        The CALLs with arena PARAMs: one per device, slots from FIRST_ARENA on, sized in bytes.
     """
     last: dict[UOp, int] = {}
     for position, call in enumerate(calls):
         for storage in call.src[1:]:
-            if _is_intermediate(storage, arguments):
+            if _is_intermediate(storage):
                 last[storage] = position
     allocators: dict[Any, OffsetAllocator] = {}
     offsets: dict[UOp, int] = {}
     for position, call in enumerate(calls):
-        mine = [s for s in dict.fromkeys(call.src[1:]) if _is_intermediate(s, arguments)]
+        mine = [s for s in dict.fromkeys(call.src[1:]) if _is_intermediate(s)]
         for storage in mine:
             if storage not in offsets:
                 allocator = allocators.setdefault(storage.arg.device, OffsetAllocator())
@@ -42,15 +45,15 @@ def plan_memory(calls: Sequence[UOp], arguments: int) -> list[UOp]:
             if last[storage] == position:
                 allocators[storage.arg.device].free(offsets[storage])
     arenas = {
-        device: UOp.param(arguments + k, dtypes.uint8, (allocator.high_water_bytes,), device)
+        device: UOp.param(FIRST_ARENA + k, dtypes.uint8, (allocator.high_water_bytes,), device)
         for k, (device, allocator) in enumerate(allocators.items())
     }
     mapping = {s: _slice(arenas[s.arg.device], offset, s) for s, offset in offsets.items()}
     return [c.replace(src=(c.src[0], *(mapping.get(s, s) for s in c.src[1:]))) for c in calls]
 
 
-def _is_intermediate(storage: UOp, arguments: int) -> bool:
-    return isinstance(storage.arg, ParamSlot) and storage.arg.slot >= arguments
+def _is_intermediate(storage: UOp) -> bool:
+    return isinstance(storage.arg, ParamSlot) and storage.arg.slot >= FIRST_ARENA
 
 
 def _slice(arena: UOp, offset: int, storage: UOp) -> UOp:
