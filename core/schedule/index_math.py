@@ -223,6 +223,8 @@ def _gather(node: UOp, demand: Demand, unknown: Placeholders) -> list[Push]:
     front, rest = demand.index[:rank], demand.index[rank:]
     index, gates = [], [demand.gate]
     result: list[Push] = []
+    # What the demand itself depends on was asked for by the gather that it comes from.
+    asked = {p for i in (*demand.index, *filter(None, (demand.gate,))) for p in unknown.within(i)}
     for operand, extent in zip(operands, value.shape, strict=False):
         at = broadcast_index(front, operand.shape) if operand.shape else ()
         position = _index_value(operand, Demand(at, demand.gate), unknown)
@@ -230,7 +232,8 @@ def _gather(node: UOp, demand: Demand, unknown: Placeholders) -> list[Push]:
         if position.op is Op.WHERE and position.src[2].is_invalid:
             gate, position = position.src[0], position.src[1]
         for expression in (position,) if gate is None else (position, gate):
-            result.extend(map(unknown.meaning, unknown.within(expression)))
+            result.extend(unknown.meaning(p) for p in unknown.within(expression)
+                          if p not in asked)
         position, in_bounds = _within(position, extent, gate)
         gates += [gate, in_bounds]
         index.append(position)

@@ -209,3 +209,16 @@ def test_a_large_gather_is_no_one_hot_sum():
     a = np.arange(200_000, dtype="i4") * 3
     index = np.random.default_rng(1).integers(0, 200_000, 2000)
     equal(Tensor(a)[Tensor(index)], a[index])
+
+
+def test_a_gather_by_what_another_gather_goes_through():
+    """The inner index is wanted by the outer gather alone, however the inner one is reached."""
+    x = np.arange(16, dtype="i2").reshape(4, 4)[::-1] % 5
+    index = np.array([[0, 1, 2, 3], [3, 2, 1, 0], [1, 1, 0, 2], [2, 3, 3, 0]])
+    rows = np.sort(x != 0, 1)
+    expected = rows.copy()
+    for i in range(4):
+        for j in range(4):
+            expected[index[i, j], j] = rows[i, j]
+    sorted_rows = Tensor(x).cast("bool").sort(1)[0]
+    equal(sorted_rows.scatter(0, Tensor(index), sorted_rows), expected)
