@@ -233,7 +233,12 @@ def _cumulated(operands: Any, value: Array, parameters: Any, dtype: DType) -> Ar
 
 
 def _product(operands: Any, value: Array, parameters: Any, dtype: DType) -> Array:
-    return np.asarray((operands[0].size + 8) * _EPSILON[dtype] * np.abs(
+    terms = np.abs(operands[0].astype(np.float64))
+    # Zero times what overflowed on the way is NaN, in one order or the other.
+    largest = np.prod(np.maximum(terms, 1.0)) * np.prod(1 / np.clip(terms, 1e-300, 1.0))
+    if not largest < 1e4 * 2.0 ** (10 if dtype is dtypes.float16 else 100):
+        return np.full(value.shape, np.inf)
+    return np.asarray((terms.size + 8) * _EPSILON[dtype] * np.abs(
         value.astype(np.float64)) + 1e-30)
 
 
