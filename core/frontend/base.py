@@ -121,6 +121,10 @@ class TensorBase:
             named_tensors[id(tensor)] = tensor
         return tensor
 
+    def _renamed(self) -> Self:
+        """This value under a name of its own: assigning to one leaves the other as it is."""
+        return self._of(self.uop)
+
     __hash__ = object.__hash__
 
     # -- what it is -------------------------------------------------------------------------
@@ -218,7 +222,7 @@ class TensorBase:
             TypeError: There is no such dtype.
         """
         target = as_dtype(dtype)
-        return self if target is self.uop.dtype else self._of(self.uop.cast(target))
+        return self._of(self.uop.cast(target))
 
 
 def moved(uop: UOp, device: str) -> UOp:

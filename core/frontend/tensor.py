@@ -77,7 +77,8 @@ class Tensor(InPlaceOperators):
 
     def contiguous(self) -> Self:
         """This value in storage of its own, row-major."""
-        return self if realization.is_storage(self.uop) else self._of(self.uop.contiguous())
+        value = self.uop
+        return self._of(value if realization.is_storage(value) else value.contiguous())
 
     def contiguous_backward(self) -> Self:
         """This value, whose gradient will be made contiguous."""
@@ -93,8 +94,7 @@ class Tensor(InPlaceOperators):
         Raises:
             DeviceError: There is no such device.
         """
-        uop = moved(self.uop, device or realization.default_device())
-        return self if uop is self.uop else self._of(uop)
+        return self._of(moved(self.uop, device or realization.default_device()))
 
     def to_(self, device: str | None) -> Self:
         """Move this tensor itself to another device."""

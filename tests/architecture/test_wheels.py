@@ -47,7 +47,7 @@ def test_every_file_of_the_source_is_in_the_wheel(distribution, folder):
 @needs_wheel
 def test_console_script_and_types():
     scripts = importlib.metadata.distribution("core").entry_points
-    assert [(s.name, s.value) for s in scripts] == [("core", "core.tools.command_line:main")]
+    assert [(s.name, s.value) for s in scripts] == [("core", "core.__main__:main")]
     assert "core/py.typed" in files_of("core")
 
 

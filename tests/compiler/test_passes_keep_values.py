@@ -12,7 +12,8 @@ from core.compiler.passes import observe
 from core.ir import AddressSpace, Op, toposort
 from core.reference.formats import STORED
 from core.reference.run import run
-from core.runtime import open_device, storage_of_value
+from core.render import code_for_op
+from core.runtime import storage_of_value
 from core.schedule.callify import callify
 from core.testing import pass_checks
 
@@ -84,8 +85,6 @@ def storage(sink, generator):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_pass_keeps_values(name):
     """`run` executes each stage on the same storage."""
-    renderer = open_device("CPU").renderer
-
     def compare(step, before, after, seconds):
         buffers = storage(sink, np.random.default_rng(1))
         expected, found = ([b.copy() for b in buffers] for _ in range(2))
@@ -100,4 +99,4 @@ def test_every_pass_keeps_values(name):
 
     for sink in kernels(PROGRAMS[name]()):
         with observe(compare):
-            pipeline.generate(sink, TARGET, renderer.code_for_op)
+            pipeline.generate(sink, TARGET, code_for_op(fma=True))

@@ -362,3 +362,23 @@ def test_every_error_here_is_one_of_core_or_of_python():
                         (IndexOutOfRangeError, IndexError), (OutOfMemoryError, MemoryError)):
         assert issubclass(error, base)
         assert issubclass(error, CoreError)
+
+
+KEPT = {
+    "to": lambda x: x.to(x.device), "cast": lambda x: x.float(), "contiguous": Tensor.contiguous,
+    "plus": lambda x: +x, "transpose": lambda x: x.transpose(), "power": lambda x: x ** 1,
+    "dropout": lambda x: x.dropout(0.5), "reshape": lambda x: x.reshape(2),
+    "round": lambda x: x.int().round(), "abs": lambda x: x.cast("uint8").abs(),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_an_operation_leaves_as_it_is_has_a_name_of_its_own(name):
+    """x = y.to(device); y += 1 must not change x, whatever there was to do."""
+    x = Tensor([1.0, 2.0]).realize()
+    kept = KEPT[name](x)
+    x += 10
+    assert kept.tolist() == [1, 2]
+    again = KEPT[name](kept)
+    again += 10
+    assert kept.tolist() == [1, 2]

@@ -11,7 +11,8 @@ import pytest
 from core import Tensor, nn
 from core.compiler import pipeline
 from core.ir import Op, live_count, parse, text, toposort
-from core.runtime import open_device, storage_of_value
+from core.render import code_for_op
+from core.runtime import storage_of_value
 from core.schedule.callify import callify
 from core.testing.pass_checks import TARGET
 
@@ -78,7 +79,7 @@ def graphs():
     values = [t.uop for t in (loss, *gradients, Tensor.rand(7), x.exp().sum().cast("float16"))]
     body = callify(values, "CPU", storage_of_value).call.src[0]
     linear = pipeline.schedule(body, TARGET)
-    ops = open_device("CPU").renderer.code_for_op
+    ops = code_for_op(fma=True)
     kernels = [c.src[0] for c in linear.src if c.src[0].op is Op.SINK]
     programs = [pipeline.generate(sink, TARGET, ops) for sink in kernels]
     return [*values, body, linear, *kernels, *programs]

@@ -86,4 +86,4 @@ def test_gradients_go_back_over_a_copy():
 
 def test_operands_on_two_devices_are_refused_in_words():
     with pytest.raises(Exception, match="REFERENCE"):
-        (Tensor([1.0]) + Tensor([1.0], device="NULL").to("REFERENCE")).numpy()
+        (Tensor([1.0], device="NULL") + Tensor([1.0], device="REFERENCE")).numpy()

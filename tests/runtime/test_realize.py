@@ -199,6 +199,8 @@ def interrupt_at(monkeypatch, where, owner):
     ("core.runtime.memory.BlockCache", "_fresh", 1.875),
 ])
 def test_an_interrupt_anywhere_leaves_everything_usable(monkeypatch, owner, name, factor):
+    if name == "decompose" and open_device(Device.DEFAULT).target.stage == "kernel":
+        pytest.skip("kernels of an interpreter are not decomposed")
     count = 1000 + int(factor * 64)
     x = Tensor(np.ones(count, np.float32)).realize()
     block_cache(open_device(Device.DEFAULT)).trim()

@@ -35,7 +35,7 @@ def test_debug_1_says_what_is_compiled_once(capfd):
     assert device == x.device
     assert "613" in name
     assert int(size) > 0
-    assert float(milliseconds) > 0
+    assert float(milliseconds) >= 0  # an interpreter has nothing to compile
 
 
 def test_debug_2_says_what_runs(capfd):
@@ -50,8 +50,9 @@ def test_debug_2_says_what_runs(capfd):
 
 def test_debug_2_says_what_is_copied(capfd):
     x = values(619)
+    other = "NULL" if x.device == "REFERENCE" else "REFERENCE"
     with Context(DEBUG=2):
-        x.to("REFERENCE").realize()
+        x.to(other).realize()
     assert [int(size) for size, *_ in COPIED.findall(capfd.readouterr().err)] == [619 * 4]
 
 

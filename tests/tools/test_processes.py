@@ -11,6 +11,12 @@ from core import __version__
 from core.foundation.settings import SETTINGS
 
 
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    """Not where a checkout's folder `core` would be taken for the package."""
+    monkeypatch.chdir(tmp_path)
+
+
 def start(*arguments, stdout=subprocess.PIPE, **variables):
     """(exit status, standard output, standard error) of ``core arguments``."""
     done = subprocess.run(

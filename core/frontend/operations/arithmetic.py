@@ -140,7 +140,7 @@ class ArithmeticOperations(CreationOperations):
         if (isinstance(exponent, float) and not self.dtype.is_float) or self.dtype is dtypes.bool:
             return None
         if exponent == 1:
-            return self
+            return self._renamed()
         if exponent == 2:
             return self.mul(self)
         if exponent == 3 and self.dtype in (dtypes.float32, dtypes.float64):

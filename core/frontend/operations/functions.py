@@ -132,7 +132,7 @@ class FunctionOperations(Operators):
         """Magnitude; its gradient at 0 is 0."""
         x = self.uop
         if x.dtype is dtypes.bool or x.dtype.kind == "unsigned":
-            return self
+            return self._renamed()
         return self._of(with_derivative(
             x.maximum(x.alu(Op.NEG)), (x,), lambda g, value, x: (g * sign(x),)
         ))
@@ -159,7 +159,7 @@ class FunctionOperations(Operators):
 
     def _round(self, body: Callable[[UOp, UOp], UOp]) -> Self:
         x = self.uop
-        return self._of(_flat(x, lambda x: body(x, x.alu(Op.TRUNC)))) if x.dtype.is_float else self
+        return self._of(_flat(x, lambda x: body(x, x.alu(Op.TRUNC))) if x.dtype.is_float else x)
 
     def isnan(self) -> Self:
         """Whether the value is NaN."""

@@ -58,7 +58,7 @@ class MovementOperations(InverseFunctionOperations):
         """Two axes exchanged."""
         if self.ndim < 2:
             as_axis(min(dim0, dim1), self.shape)
-            return self
+            return self._renamed()
         order = list(range(self.ndim))
         a, b = as_axis(dim0, self.shape), as_axis(dim1, self.shape)
         order[a], order[b] = order[b], order[a]

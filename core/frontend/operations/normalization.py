@@ -69,7 +69,7 @@ class NormalizationOperations(RandomOperations):
         if not 0 <= p <= 1:
             raise ValueError(f"dropout probability {p} is not in [0, 1]")
         if not NormalizationOperations.training or p == 0:
-            return self
+            return self._renamed()
         x = self._float()
         if p == 1:
             return x.mul(0.0)

@@ -17,7 +17,7 @@ class Operators(ArithmeticOperations):
         return self.neg()
 
     def __pos__(self) -> Self:
-        return self
+        return self._renamed()
 
     def __invert__(self) -> Self:
         return self.bitwise_not()
