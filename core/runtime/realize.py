@@ -117,8 +117,10 @@ def run_body(body: UOp, pieces: Sequence[Piece]) -> None:
 
 
 def _block(piece: Piece) -> Any:
-    """Device block of an argument: that of its BUFFER, or a view of it."""
+    """Device block of an argument: that of its BUFFER, or a view of it; None for no bytes."""
     buffer = buffer_of(piece.buffer)
+    if not buffer.size_bytes:
+        return None
     block = buffer.allocated()
     if piece.size_bytes == buffer.size_bytes:
         return block
