@@ -187,7 +187,7 @@ def _places(draw: Random, shapes: list[Shape], dtype: DType) -> tuple[Any, ...] 
 
 def _indices(parameters: tuple[Any, ...]) -> Array:
     seed, count, extent = parameters
-    return np.random.default_rng(seed).integers(-extent, extent, count)
+    return np.asarray(np.random.default_rng(seed).integers(-extent, extent, count))
 
 
 def _many_indices(shape: Shape, axis: int) -> Array:
