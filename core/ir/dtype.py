@@ -67,18 +67,22 @@ class DType:
 
     @property
     def minimum(self) -> Scalar:
-        """Smallest value: -inf for floats and weak integers."""
+        """Smallest value: -inf for weak integers and for floats that have it (fp8_e4m3: -448)."""
         if self.kind == "bool":
             return False
+        if self.name == "fp8_e4m3":
+            return -LARGEST_FINITE[self]
         if self.kind == "signed":
             return -(1 << (self.bits - 1))
         return 0 if self.kind == "unsigned" else -math.inf
 
     @property
     def maximum(self) -> Scalar:
-        """Largest value: inf for floats and weak integers."""
+        """Largest value: inf for weak integers and for floats that have it (fp8_e4m3: 448)."""
         if self.kind == "bool":
             return True
+        if self.name == "fp8_e4m3":
+            return LARGEST_FINITE[self]
         if self.kind == "signed":
             return (1 << (self.bits - 1)) - 1
         return (1 << self.bits) - 1 if self.kind == "unsigned" else math.inf

@@ -58,6 +58,8 @@ def _sum_to_odd(a: Array, b: Array) -> Array:
 
 def _exact_multiply_add(a: float, b: float, c: float) -> float:
     """One fused multiply-add of doubles in rational arithmetic."""
+    if np.isfinite(a) and np.isfinite(b) and np.isinf(c):
+        return c  # though a * b may overflow to the other infinity
     if not all(map(np.isfinite, (a, b, c))) or a == 0 or b == 0:
         return a * b + c
     exact = Fraction(a) * Fraction(b) + Fraction(c)

@@ -48,7 +48,8 @@ def round_to(values: Array, dtype: DType) -> Array:
             return values.astype(HELD[dtype], copy=False)
     mantissa = dtype.bits - 1 - dtype.exponent_bits
     smallest = 2 - (1 << (dtype.exponent_bits - 1))  # exponent of the smallest normal number
-    wide = values.astype(np.float64, copy=False)
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        wide = values.astype(np.float64, copy=False)
     finite = np.isfinite(wide)
     number = np.where(finite, wide, 0.0)
     exponent = np.maximum(np.frexp(number)[1] - 1, smallest) - mantissa
@@ -117,8 +118,6 @@ def bitcast(values: Array, source: DType, target: DType) -> Array:
 
 def smallest(dtype: DType) -> Any:
     """The value below all others that a dtype has: where a maximum starts."""
-    if dtype is dtypes.fp8_e4m3:
-        return -LARGEST_FINITE[dtype]  # it has no infinity
     if dtype is dtypes.weak_int:
         return np.iinfo(np.int64).min
     return dtype.minimum

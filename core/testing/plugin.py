@@ -24,12 +24,18 @@ from core.plugin.registry import registry
 from core.testing.plugin_folder import PluginFolder
 
 SOURCE_VARIABLE = "CORE_TEST_SOURCE"
+#: The conformance kit's part, which is idle in runs of other tests.
+pytest_plugins = ("core.testing.conformance.session",)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of core's test runs."""
     group = parser.getgroup("core")
     group.addoption("--core-device", default="", help="device of the fixture `device`")
+    group.addoption("--core-level", default="L5", choices=("L0", "L1", "L2", "L3", "L4", "L5"),
+                    help="highest level of the conformance kit that is run")
+    group.addoption("--core-report", default="", metavar="FILE",
+                    help="JSON report of the conformance kit")
     group.addoption("--full", action="store_true", help="run the tests marked full as well")
 
 

@@ -87,4 +87,6 @@ RULES: Final = RuleSet(
     _lacking(Op.TRUNC, selection.truncate),
     _lacking(Op.CMPEQ, selection.equal),
     _lacking(Op.MULACC, selection.multiply_then_add),
+    Rule("integer-multiply-add", _pattern(Op.MULACC, selection.multiply_then_add),
+         selection.multiply_then_add, kinds=INTEGERS, note="a renderer's MULACC is for floats"),
 )
