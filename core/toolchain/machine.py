@@ -18,6 +18,7 @@ else:
 
 _V2: Final = frozenset({"sse4.1"})
 _V3: Final = _V2 | {"avx", "avx2", "fma", "f16c"}
+_MISCOMPILED: Final = ("avx512vnni", "avxvnni")
 # Levels of the x86-64 psABI: what these names of a processor imply.
 _IMPLIED: Final = {
     "x86-64-v2": _V2,
@@ -85,6 +86,10 @@ class Machine:
 def host_machine() -> Machine:
     """The processor that this process runs on."""
     features = binding.get_host_cpu_features().flatten()
+    # LLVM (seen in that of llvmlite 0.50) makes VPDPBUSD of a sum of products of bools and
+    # loses terms: `test_a_sum_of_products_of_bools` in tests/render. Nothing else here needs VNNI.
+    without = ",".join(f"-{name}" for name in _MISCOMPILED if f"+{name}" in features.split(","))
+    features = ",".join(filter(None, (features, without)))
     machine = Machine(binding.get_process_triple(), binding.get_host_cpu_name(), features)
     if "avx512f" in machine.feature_set:
         # Explicit vectors of 64 bytes would be split in two where LLVM prefers 32.

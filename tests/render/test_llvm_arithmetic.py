@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from core.codegen.linearize import linearize
-from core.ir import AxisType, Op, UOp, dtypes
+from core.ir import AxisType, Op, Reduction, UOp, dtypes
 from core.render import code_for_op, render_llvm
 from core.toolchain import (
     Machine,
@@ -286,3 +286,17 @@ def test_every_operation_compiles_for_other_processors(machine, lanes):
     source = render_llvm("kernel", linearize(UOp.sink(*effects)))
     assert compile_ir([source], machine)[0]
     assert "kernel:" in assembly(source, machine)
+
+
+def test_a_sum_of_products_of_bools():
+    """With VNNI, LLVM made an instruction of this that loses terms."""
+    generator = np.random.default_rng(0)
+    a, b = (generator.integers(0, 2, (9, 16)).astype(np.float32) for _ in range(2))
+    out, x, y = (UOp.param(k, d, (n,)) for k, (d, n) in enumerate(
+        [(dtypes.int32, 9), (dtypes.float32, 144), (dtypes.float32, 144)]))
+    r, zero = loop(9), UOp.const(0.0, dtypes.float32)
+    first, second = (vector(p, r * 16, 16).load().ne(zero).cast(dtypes.int32) for p in (x, y))
+    total = UOp(Op.REDUCE, (first * second,), Reduction(Op.ADD, 1))
+    found = run(UOp.sink(out.index(r).store(total).end(r)), np.zeros(9, np.int32), a.ravel(),
+                b.ravel())
+    np.testing.assert_array_equal(found, (a * b).sum(1))
