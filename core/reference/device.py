@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.foundation.errors import DeviceError, OutOfMemoryError
+from core.foundation.errors import CoreError, DeviceError, OutOfMemoryError
 from core.ir import ALL_DTYPES, Op, UOp, parse, text
 from core.plugin import (
     Allocator,
@@ -30,6 +30,7 @@ from core.reference.formats import Array
 from core.reference.run import run
 
 _FORMAT: Final = "graph"
+_ALIGNMENT: Final = 64
 #: Operands of one kernel: there is no limit, but the scheduler wants a number.
 _MAX_BUFFERS: Final = 1 << 10
 
@@ -56,9 +57,11 @@ class ArrayAllocator(Allocator):
     """Memory as flat numpy arrays of bytes."""
 
     def allocate(self, size_bytes: int) -> Array:
-        """A fresh array; numpy aligns to 16 bytes, which is all that numpy needs."""
+        """A fresh array, aligned to 64 bytes."""
         try:
-            return np.empty(size_bytes, np.uint8)
+            room = np.empty(size_bytes + _ALIGNMENT, np.uint8)
+            skipped = -room.ctypes.data % _ALIGNMENT
+            return room[skipped:skipped + size_bytes]
         except (MemoryError, ValueError) as error:
             raise OutOfMemoryError(f"numpy has no room for {size_bytes} bytes") from error
 
@@ -130,8 +133,15 @@ class GraphLoader(Loader):
     """Reads the text form."""
 
     def load(self, name: str, binary: bytes) -> Program:
-        """A program that interprets the kernel."""
-        return GraphProgram(binary)
+        """A program that interprets the kernel.
+
+        Raises:
+            DeviceError: The binary is no text of a graph.
+        """
+        try:
+            return GraphProgram(binary)
+        except (ValueError, LookupError, CoreError) as error:
+            raise DeviceError(f"the binary of {name} is no graph: {str(error)[:200]}") from error
 
 
 def only_index(spec: DeviceSpec, variant: int | str) -> None:

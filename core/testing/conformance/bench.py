@@ -8,11 +8,21 @@ from typing import Any, Final
 
 import numpy as np
 
+from core.compiler.compile import compile_linear
+from core.compiler.pipeline import schedule
 from core.ir import DType, UOp, dtypes
 from core.plugin.opening import OpenedDevice
 from core.reference.evaluate import evaluate_all
 from core.reference.formats import STORED, Array, decode, encode
-from core.runtime import Device, new_storage, open_device, read_bytes, realize
+from core.runtime import (
+    Device,
+    new_storage,
+    open_device,
+    read_bytes,
+    realize,
+    storage_of_value,
+)
+from core.schedule.callify import callify
 from core.testing.conformance.launches import LaunchCounter, count_launches
 
 #: Smallest normal number of each float.
@@ -157,6 +167,14 @@ class Bench:
             yield
         finally:
             Device.DEFAULT = before
+
+    def programs(self, values: Sequence[UOp]) -> list[UOp]:
+        """The compiled PROGRAMs of some values, in order, not run."""
+        call = callify(values, self.name, storage_of_value).call
+        assert call is not None, "the values are computed already"
+        linear = schedule(call.src[0], self.opened.target)
+        compiled = compile_linear(linear, lambda name: open_device(name or self.name))
+        return [step.src[0] for step in compiled.src]
 
     def place(self, values: Array, dtype: DType) -> UOp:
         """Storage on the device that holds some values."""

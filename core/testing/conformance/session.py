@@ -107,8 +107,8 @@ class Kit:
         except CoreError:
             source = "unknown"
         return {
-            **counts, "cases": len(rows), "launches": launches, "problems": self._problems(launches),
-            "device": self.device, "plugin": source, "core": load("core:__version__"),
+            **counts, "cases": len(rows), "launches": launches,
+            "problems": self._problems(launches), "device": self.device, "plugin": source, "core": load("core:__version__"),
             "architecture": self.architecture, "level": self.level,
             "seconds": round(time.monotonic() - self._started, 2), "rows": rows,
         }
@@ -240,6 +240,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def summary_line(report: dict[str, Any]) -> str:
     """The first line of every form of the report."""
-    return (f"{report['excluded']} of {report['cases']} cells excluded, {report['passed']} passed, "
-            f"{report['failed']} failed, {report['skipped']} skipped; {report['launches']} launches "
-            f"in the device's own programs")
+    excluded, launches = (f"{report[name]}" for name in ("excluded", "launches"))
+    rest = ", ".join(f"{report[name]} {name}" for name in ("passed", "failed", "skipped"))
+    return (f"{excluded} of {report['cases']} cells excluded, {rest}; {launches} launches in the "
+            "device's own programs")
