@@ -1,9 +1,10 @@
 """README and the other pages: their commands, links and programs are real."""
 
-import importlib.util
+import itertools
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -42,11 +43,38 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = [page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")]
+    assert [page for page in pages if page != "index.md" and f"]({page})" not in index] == []
+
+
+def test_decisions_are_numbered_and_say_context_choice_and_cost():
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert text.startswith(f"# {page.name[:4]}"), page.name
+        assert all(f"**{part}.**" in text for part in ("Context", "Choice", "Cost")), page.name
+
+
+def test_every_dependency_has_its_reason():
+    text = (ROOT / "docs" / "decisions" / "0001-dependencies.md").read_text(encoding="utf-8")
+    files = [ROOT / "pyproject.toml", *sorted((ROOT / "plugins").glob("*/pyproject.toml"))]
+    for file in files:
+        project = tomllib.loads(file.read_text(encoding="utf-8"))
+        extras = project["project"].get("optional-dependencies", {}).values()
+        wanted = [*project["project"]["dependencies"], *itertools.chain(*extras),
+                  *project["build-system"]["requires"]]
+        for requirement in wanted:
+            name = re.match(r"[\w.-]+", requirement)[0]
+            assert name.startswith("core") or f"`{name}`" in text, requirement
+
+
 def test_changelog_names_this_version():
     assert f"## {core.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("core.nn") is None, reason="core.nn is not built yet")
 def test_the_readmes_program_learns():
     program = re.search(r"```python\n(.*?)```", README, re.DOTALL)[1]
     result = subprocess.run(

@@ -96,7 +96,6 @@ def test_passes_size_counts_layers(run):
 
 
 def test_passes_are_listed_in_order_with_reasons(run):
-    pytest.importorskip("core.compiler.pipeline", exc_type=ImportError)
     rows = json.loads(run("passes", "--json").output)
     assert rows[0]["leaves"] == "tensor_graph"
     assert rows[-1]["leaves"] == "program"
