@@ -1,6 +1,5 @@
 """Every module can be imported first and alone, and importing core loads nothing heavy."""
 
-import importlib.util
 import json
 import subprocess
 import sys
