@@ -10,7 +10,8 @@ import numpy as np
 
 from core.compiler.compile import compile_linear
 from core.compiler.pipeline import schedule
-from core.ir import DType, UOp, dtypes
+from core.frontend import Tensor
+from core.ir import DType, Op, UOp, dtypes, toposort
 from core.plugin.opening import OpenedDevice
 from core.reference.evaluate import evaluate_all
 from core.reference.formats import STORED, Array, decode, encode
@@ -22,6 +23,7 @@ from core.runtime import (
     realize,
     storage_of_value,
 )
+from core.runtime.storage import buffer_of, root_buffer
 from core.schedule.callify import callify
 from core.testing.conformance.launches import LaunchCounter, count_launches
 
@@ -181,6 +183,10 @@ class Bench:
         data = np.ascontiguousarray(encode(values, dtype))
         return new_storage(self.name, dtype, values.shape, data.view(np.uint8).data)
 
+    def storage(self, tensor: Tensor) -> Any:
+        """The device's block below a computed tensor."""
+        return buffer_of(root_buffer(tensor.uop)).allocated()
+
     def read(self, value: UOp) -> Array:
         """A value as the reference holds it."""
         return held_array(read_bytes(value), value.dtype, value.shape)
@@ -207,6 +213,33 @@ class Bench:
         for k, (found, right, value) in enumerate(
                 zip(self.run(values), evaluate_all(values, leaves), values, strict=True)):
             compare(found, right, value.dtype, ulps=ulps, what=f"value {k}")
+
+    def check_tensors(
+        self, tensors: Sequence[Tensor], *, bound: float = 0.0, sequential: bool = False
+    ) -> None:
+        """Compute tensors on the device and compare them with the oracle.
+
+        Args:
+            tensors: Not computed yet, of operands that are.
+            bound: Largest error, relative to the largest number of each tensor; 0: bit for bit.
+            sequential: One at a time, so that each makes kernels of its own.
+
+        Raises:
+            MismatchError: They differ.
+            NoLaunchError: Nothing was launched.
+        """
+        graphs = [tensor.uop for tensor in tensors]
+        leaves = {n: self.read(n) for n in toposort(*graphs) if n.op is Op.BUFFER}
+        groups = [[g] for g in graphs] if sequential else [graphs]
+        found = [array for group in groups for array in self.run(group)]
+        for k, (got, right) in enumerate(
+                zip(found, evaluate_all(graphs, leaves), strict=True)):
+            what = f"value {k} of shape {right.shape}"
+            if bound and graphs[k].dtype.is_float:
+                largest = np.max(np.abs(right[np.isfinite(right)]), initial=0.0)
+                compare_near(got, right, bound * float(largest), what)
+            else:
+                compare(got, right, graphs[k].dtype, what=what)
 
 
 def held_array(data: bytes, dtype: DType, shape: Sequence[int]) -> Array:
