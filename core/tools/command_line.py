@@ -111,12 +111,15 @@ def passes(size: bool, as_json: bool) -> None:
         show("passes", report.pass_rows(), as_json=as_json)
 
 
-@cli.command()
+@cli.command(context_settings={"allow_interspersed_args": False})
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--only", default="", help="Show only passes whose name contains this.")
-@click.argument("arguments", nargs=-1)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def explain(file: str, only: str, arguments: tuple[str, ...]) -> None:
-    """Run a Python FILE and show what each compiler pass made of its tensor programs."""
+    """Run a Python FILE and show what each compiler pass made of its tensor programs.
+
+    What stands behind FILE are the arguments of the program.
+    """
     load("core.tools.explain:explain_file")(file, arguments=list(arguments), only=only)
 
 

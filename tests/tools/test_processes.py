@@ -9,6 +9,7 @@ import pytest
 
 from core import __version__
 from core.foundation.settings import SETTINGS
+from core.plugin.discovery import scan
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +78,7 @@ def test_version_names_core_and_python():
     assert (status, errors) == (0, "")
     assert output.splitlines()[0].startswith(f"core {__version__} (")
     assert f"Python {sys.version.split()[0]}" in output
+    assert {offer.source for offer in scan()} <= set(output.splitlines()), "every plugin"
 
 
 def test_settings_tell_where_a_value_comes_from():
@@ -172,10 +174,10 @@ def test_explain_shows_what_each_pass_made(script):
 def test_explain_passes_arguments_and_finds_neighbours(tmp_path, script):
     (tmp_path / "neighbour.py").write_text("NAME = 'next door'\n")
     file = script("import sys, neighbour\nprint(neighbour.NAME, sys.argv[1:])\n")
-    status, output, errors = start("explain", file, "a", "b", PYTHONPATH=os.pathsep.join(
+    status, output, errors = start("explain", file, "a", "--only", "b", PYTHONPATH=os.pathsep.join(
         [str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     assert status == 0, errors
-    assert "next door ['a', 'b']" in output
+    assert "next door ['a', '--only', 'b']" in output
 
 
 def test_an_error_of_the_explained_program_is_shown_as_python_would(script):
