@@ -166,11 +166,10 @@ def _target(draw: Random, shapes: list[Shape], dtype: DType) -> tuple[Any, ...]:
     return (draw.choice(_CAST_TARGETS),)
 
 
-def _same_size(draw: Random, shapes: list[Shape], dtype: DType) -> tuple[Any, ...] | None:
-    same = [d for d in _CAST_TARGETS if d.itemsize == dtype.itemsize and d is not dtypes.bool]
-    # The bits of a NaN are nobody's promise, so floats are not looked into.
-    return (draw.choice([d for d in same if not d.is_float]),) if (
-        dtype.is_machine_integer) else None
+def _same_size(draw: Random, shapes: list[Shape], dtype: DType) -> tuple[Any, ...]:
+    """Another integer: the bits of a NaN are nobody's promise, so floats are not looked into."""
+    return (draw.choice([d for d in _CAST_TARGETS if d.itemsize == dtype.itemsize
+                         and d.is_machine_integer]),)
 
 
 def _limits(draw: Random, shapes: list[Shape], dtype: DType) -> tuple[Any, ...]:
@@ -312,7 +311,8 @@ _TABLE: Final = (
     _method("bitwise_not", takes="integer"), _method("logical_not"),
     _method("lshift", takes="integer", parameters=_bits),
     _method("rshift", takes="integer", parameters=_bits),
-    _method("cast", parameters=_target), _method("bitcast", parameters=_same_size),
+    _method("cast", parameters=_target),
+    _method("bitcast", takes="integer", parameters=_same_size),
     _method("clamp", takes="number", parameters=_limits),
     _pair("add"), _pair("sub", "number"), _pair("mul"), _pair("maximum"), _pair("minimum"),
     _pair("eq"), _pair("ne"), _pair("less", method="__lt__"), _pair("at least", method="__ge__"),
