@@ -71,6 +71,8 @@ class Buffer:
 
 _buffers: Final[dict[int, Buffer]] = {}
 _realized: Final[WeakKeyDictionary[UOp, UOp]] = WeakKeyDictionary()
+# Of values without data: their nodes live as long as any program that computes with them.
+_realized_constants: Final[WeakKeyDictionary[UOp, ref[UOp]]] = WeakKeyDictionary()
 
 
 def drain() -> None:
@@ -101,12 +103,24 @@ def buffer_of(node: UOp) -> Buffer:
 
 def storage_of_value(node: UOp) -> UOp | None:
     """Storage in which a value was realised before, of the value's shape; None if it was not."""
-    return _realized.get(node)
+    found = _realized.get(node)
+    if found is None:
+        constant = _realized_constants.get(node)
+        found = None if constant is None else constant()
+    return found
 
 
-def remember(value: UOp, storage: UOp) -> None:
-    """Note that a value is realised in some storage."""
-    if value is not storage:
+def remember(value: UOp, storage: UOp, is_constant: bool = False) -> None:
+    """Note that a value is realised in some storage.
+
+    Args:
+        value: Its node; while that lives, so does the storage.
+        storage: Where it is.
+        is_constant: The value depends on no data: it keeps no storage alive.
+    """
+    if is_constant:
+        _realized_constants[value] = ref(storage)
+    elif value is not storage:
         _realized[value] = storage
 
 

@@ -166,3 +166,19 @@ def test_values_of_no_elements_take_no_storage():
     assert x.sum(0).tolist() == [0.0] * 5
     buffer_count()
     assert cache().used_bytes == used
+
+
+@pytest.mark.parametrize("make", [
+    lambda: Tensor.arange(1000), lambda: Tensor.eye(30),
+    lambda: Tensor.full((300,), 7).contiguous(),
+], ids=["arange", "eye", "full"])
+def test_values_that_depend_on_no_data_go_with_their_tensors(make):
+    """Their nodes stand in the program that computed them, which is kept for the next time."""
+    make().realize()
+    before = buffer_count()
+    x = make().realize()
+    again = make().realize()
+    assert again.uop is x.uop, "computed once while somebody has it"
+    assert buffer_count() == before + 1
+    del x, again
+    assert buffer_count() == before
