@@ -131,6 +131,31 @@ def demo(seed: int, as_json: bool) -> None:
     load("core.tools.demo:run_demo")(seed=seed, as_json=as_json)
 
 
+@cli.command()
+@click.argument("device")
+@click.option("--level", default="L5", show_default=True,
+              type=click.Choice(["L0", "L1", "L2", "L3", "L4", "L5"]),
+              help="Highest level that is run: L0 contract, L1 memory, L2 every op in every dtype, "
+                   "L3 code generation, L4 copies and command lists, L5 whole models.")
+@click.option("--json", "json_file", default="", type=click.Path(dir_okay=False),
+              help="Write the report as JSON.")
+@click.option("--markdown", "markdown_file", default="", type=click.Path(dir_okay=False),
+              help="Write the table of ops and dtypes as Markdown.")
+@click.option("--jobs", default=0, help="Processes; 0: one per core, four at most.")
+@click.option("--only", default="", help="Run only cases whose name contains this (pytest -k).")
+def conformance(
+    device: str, level: str, json_file: str, markdown_file: str, jobs: int, only: str
+) -> None:
+    """Check that DEVICE keeps the contract and computes what core means, against REFERENCE.
+
+    Ends with status 1 if a case fails that the plugin's conformance.toml does not list, or if one
+    passes that it does list.
+    """
+    run = load("core.tools.report_conformance:run_conformance")
+    sys.exit(run(device, level, json_file=json_file, markdown_file=markdown_file, jobs=jobs,
+                 only=only))
+
+
 def main(arguments: list[str] | None = None) -> Any:
     """Entry point of the console script; errors of core are shown without a traceback."""
     try:

@@ -7,6 +7,7 @@ Under xdist outcomes reach the controller as user properties of the tests' repor
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,21 +24,26 @@ from core.testing.conformance.exclusions import Exclusion, exclusion_file, read_
 LEVELS: Final = ("L0", "L1", "L2", "L3", "L4", "L5")
 #: The case that checks the list of exclusions; it cannot be on it.
 LIST_CASE: Final = "L0/exclusion_list"
-_FOLDER: Final = Path(__file__).parent
-_CASE, _LAUNCHES, _ARCHITECTURE = "core_case", "core_launches", "architecture"
+_MODULES: Final = "|".join(sorted(file.stem for file in Path(__file__).parent.glob("test_l*.py")))
+_NODE: Final = re.compile(rf"(?:^|/)({_MODULES})\.py::test_(\w+)(?:\[(.*)\])?$")
+_LAUNCHES, _ARCHITECTURE = "core_launches", "architecture"
 _SHOWN: Final = 1500  # characters of a failure in the report
 _RAISES: Final[dict[str, tuple[type[BaseException], ...]]] = {
     "unsupported": (CoreError,), "differs": (AssertionError,)}
 
 
-def case_of(item: pytest.Item) -> str:
-    """Id of a case, as `conformance.toml` names it (``L2/elementwise/ADD/float32``); else empty."""
-    if item.path.parent != _FOLDER:
+def case_of(node: str) -> str:
+    """Id of a case, as `conformance.toml` names it (``L2/elementwise/ADD/float32``); else empty.
+
+    Args:
+        node: pytest's id of a test; also that of one whose process crashed.
+    """
+    found = _NODE.search(node)
+    if not found:
         return ""
-    level = item.path.stem.split("_")[1].upper()
-    function = str(getattr(item, "originalname", item.name)).removeprefix("test_")
-    call = getattr(item, "callspec", None)
-    return "/".join([level, function, *([call.id] if call else [])])
+    module, function, parameters = found.groups()
+    level = module.split("_")[1].upper()
+    return "/".join([level, function, *([parameters] if parameters else [])])
 
 
 class Kit:
@@ -82,8 +88,8 @@ class Kit:
     def note(self, report: pytest.TestReport) -> None:
         """Take the outcome of one phase of a case."""
         properties = dict(report.user_properties)
-        case = properties.get(_CASE)
-        if case is None or (report.when != "call" and report.passed):
+        case = case_of(report.nodeid)
+        if not case or (report.when != "call" and report.passed):
             return
         self.architecture = str(properties.get(_ARCHITECTURE, self.architecture))
         excluded = report.skipped and hasattr(report, "wasxfail")
@@ -93,7 +99,7 @@ class Kit:
             "reason": _reason(report),
         }
         if case not in self.cases or report.failed:
-            self.cases[str(case)] = row
+            self.cases[case] = row
 
     def report(self) -> dict[str, Any]:
         """The run as data for JSON: the number of excluded cells comes first."""
@@ -160,13 +166,12 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Name the cases, leave out higher levels, and expect what is excluded to fail."""
-    mine = {item: case for item in items if (case := case_of(item))}
+    mine = {item: case for item in items if (case := case_of(item.nodeid))}
     if not mine:
         return
     kit = kit_of(config)
     rows = kit.exclusions()
     for item, case in mine.items():
-        item.user_properties.append((_CASE, case))
         for row in (row for row in rows if row.matches(case) and case != LIST_CASE):
             reason = f"{row.kind}: {row.reason}"
             item.add_marker(pytest.mark.xfail(
@@ -194,7 +199,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     try:
         yield
     finally:
-        if counter and case_of(item):
+        if counter and case_of(item.nodeid):
             item.user_properties.append((_LAUNCHES, counter.own - before))
 
 
