@@ -20,6 +20,7 @@ from core.codegen.lower_reductions import lower_reductions
 from core.codegen.lower_stages import lower_stages
 from core.codegen.optimize_loops import optimize_loops
 from core.codegen.program_info import program_info
+from core.codegen.scatter_updates import scatter_updates
 from core.compiler.passes import Pass, quiet_collector, run_passes
 from core.foundation.fork import survive_fork
 from core.ir import Op, UOp
@@ -51,6 +52,8 @@ SCHEDULE: Final[tuple[Pass, ...]] = (
 )
 
 LOWER: Final[tuple[Pass, ...]] = (
+    Pass("scatter-updates", lambda g, t: scatter_updates(g), KERNEL_GRAPH,
+         "first: a reduction over updates and places would be tiled as one", _makes_programs),
     Pass("optimize-loops", optimize_loops, KERNEL_GRAPH,
          "while loops are still ranges", _makes_programs),
     Pass("lower-stages", lambda g, t: lower_stages(g), KERNEL_GRAPH,

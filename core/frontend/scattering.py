@@ -1,18 +1,23 @@
 """Writing at places that data says.
 
-The one place where scatters are expressed. They are sums and choices over all updates, in order:
-exact, but the work is places x updates until the scheduler has a loop over updates for them.
+The one place where scatters are expressed. They are sums and choices over all updates, in order;
+stored by a kernel of its own, such a reduction becomes a loop over the updates (the pass
+scatter-updates), without that the work is places x updates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Final
 
 from core.frontend.broadcasting import broadcast, elementwise
 from core.frontend.derivative import with_derivative
 from core.frontend.iota import iota
 from core.ir import Op, UOp, broadcast_shapes, dtypes
+
+# Pairs of updates and places that are compared one by one in the kernel that wants the result.
+_TINY: Final = 4096
 
 
 def scatter_add(shape: tuple[int, ...], indices: Sequence[UOp], updates: UOp) -> UOp:
@@ -26,14 +31,20 @@ def scatter_add(shape: tuple[int, ...], indices: Sequence[UOp], updates: UOp) ->
     """
     matches, flat = _matches(shape, indices, updates)
     chosen = elementwise(Op.WHERE, matches, flat, updates.const_like(0))
-    return chosen.reduce(Op.ADD, axes=1)
+    return _over_updates(chosen, Op.ADD)
 
 
 def last_update(shape: tuple[int, ...], indices: Sequence[UOp]) -> UOp:
     """For each place, the number of the last update that names it (row-major), or -1; int32."""
     matches, numbers = _matches(shape, indices, None)
     chosen = elementwise(Op.WHERE, matches, numbers, UOp.const(-1, dtypes.int32))
-    return chosen.reduce(Op.MAX, axes=1)
+    return _over_updates(chosen, Op.MAX)
+
+
+def _over_updates(chosen: UOp, op: Op) -> UOp:
+    """The reduction over the first axis, stored by a kernel of its own unless it is tiny."""
+    value = chosen.reduce(op, axes=1)
+    return value if prod(chosen.shape) < _TINY else value.contiguous()
 
 
 def _matches(
@@ -113,7 +124,7 @@ def added_along(shape: tuple[int, ...], axis: int, index: UOp, updates: UOp) -> 
     """The adjoint of `gathered_along`: sums of the updates that name each place."""
     matches = _matches_along(shape, axis, index)
     wide = broadcast(_updates_first(updates, axis), matches.shape)
-    total = elementwise(Op.WHERE, matches, wide, wide.const_like(0)).reduce(Op.ADD, axes=1)
+    total = _over_updates(elementwise(Op.WHERE, matches, wide, wide.const_like(0)), Op.ADD)
     value = _from_front(total, axis)
 
     def rule(g: UOp, value: UOp, updates: UOp) -> tuple[UOp]:
@@ -130,8 +141,9 @@ def reduced_along(
     wide = broadcast(_updates_first(updates, axis), matches.shape)
     neutral = {Op.ADD: 0, Op.MUL: 1, Op.MAX: updates.dtype.minimum}[op]
     chosen = elementwise(Op.WHERE, matches, wide, wide.const_like(neutral))
-    count = matches.cast(dtypes.int32).reduce(Op.ADD, axes=1)
-    return _from_front(chosen.reduce(op, axes=1), axis), _from_front(count, axis)
+    one = UOp.const(1, dtypes.int32)
+    count = _over_updates(elementwise(Op.WHERE, matches, one, one.const_like(0)), Op.ADD)
+    return _from_front(_over_updates(chosen, op), axis), _from_front(count, axis)
 
 
 def last_along(shape: tuple[int, ...], axis: int, index: UOp) -> UOp:
@@ -140,7 +152,7 @@ def last_along(shape: tuple[int, ...], axis: int, index: UOp) -> UOp:
     numbers = iota(matches.shape[0], dtypes.int32)
     numbers = broadcast(numbers.reshape((matches.shape[0], *(1 for _ in shape))), matches.shape)
     chosen = elementwise(Op.WHERE, matches, numbers, UOp.const(-1, dtypes.int32))
-    return _from_front(chosen.reduce(Op.MAX, axes=1), axis)
+    return _from_front(_over_updates(chosen, Op.MAX), axis)
 
 
 def _matches_along(shape: tuple[int, ...], axis: int, index: UOp) -> UOp:

@@ -19,6 +19,7 @@ from core.compiler import pipeline
 from core.foundation.errors import VerificationError
 from core.ir import (
     STORED_DTYPES,
+    AxisType,
     DType,
     KernelInfo,
     Op,
@@ -208,10 +209,21 @@ def linearize() -> None:
     at_most(executed(program_of(outer), Op.EXP), 16, "exponentials")
 
 
+def scatter_updates() -> None:
+    """100 updates of 300 places are not 30,000 comparisons."""
+    p, u = UOp.range(300, 0), UOp.range(100, 1, AxisType.REDUCE)
+    index = UOp.param(1, dtypes.int32, (100,)).index(u).load()
+    update = UOp.param(2, dtypes.float32, (100,)).index(u).load()
+    chosen = index.eq(p.cast(dtypes.int32)).where(update, 0.0)
+    sink = kernel(place(0, 300).index(p).store(chosen.reduce(Op.ADD, u)).end(p))
+    at_most(executed(program_of(sink), Op.LOAD), 400, "loads")
+
+
 CHECKS: Final[dict[str, PassCheck]] = {
     "simplify-tensor-graph": PassCheck(simplify_tensor_graph, WrongCountError),
     "prepare-graph": PassCheck(prepare_graph, WrongCountError),
     "create-schedule": PassCheck(create_schedule, VerificationError),
+    "scatter-updates": PassCheck(scatter_updates, WrongCountError),
     "optimize-loops": PassCheck(optimize_loops, WrongCountError),
     "lower-stages": PassCheck(lower_stages, VerificationError),
     "lower-reductions": PassCheck(lower_reductions, VerificationError),
