@@ -74,7 +74,7 @@ def is_denormal(values: Array, dtype: DType) -> Array:
     if not dtype.is_float:
         return np.zeros(values.shape, np.bool_)
     with np.errstate(invalid="ignore"):
-        return (values != 0) & (np.abs(values) <= SMALLEST_NORMAL[dtype])
+        return np.asarray((values != 0) & (np.abs(values) <= SMALLEST_NORMAL[dtype]))
 
 
 def compare(

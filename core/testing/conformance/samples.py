@@ -64,8 +64,8 @@ def singles(dtype: DType, op: Op = Op.CAST) -> Array:
 
 def _pairs(dtype: DType) -> tuple[Array, Array]:
     if dtype.bits == 8:
-        a, b = np.meshgrid(singles(dtype), singles(dtype), indexing="ij")
-        return a.ravel(), b.ravel()
+        left, right = np.meshgrid(singles(dtype), singles(dtype), indexing="ij")
+        return left.ravel(), right.ravel()
     draw = np.random.default_rng(dtype.order)
     a, b = (x.ravel() for x in np.meshgrid(_special(dtype), _special(dtype), indexing="ij"))
     near = _drawn(dtype, draw, _RANDOM)  # pairs of like size: sums and quotients are not trivial
@@ -117,8 +117,8 @@ def _special(dtype: DType) -> Array:
     unit = 2.0 ** -_MANTISSA[dtype]
     positive = [0.0, tiny * unit, tiny * (1 - unit), tiny, tiny * (1 + unit), 1.0, 1 + unit,
                 1 - unit / 2, 0.5, 1.5, 2.0, 2.5, 3.0, 7.0, 0.1, largest, largest / 2, np.inf]
-    numbers = np.array([sign * x for x in positive for sign in (1, -1)] + [np.nan])
-    return round_to(numbers, dtype)
+    signed = np.array([sign * x for x in positive for sign in (1, -1)] + [np.nan])
+    return round_to(signed, dtype)
 
 
 def _drawn(dtype: DType, draw: np.random.Generator, count: int) -> Array:

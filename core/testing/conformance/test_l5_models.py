@@ -90,7 +90,7 @@ def _trained(name: str, device: str, *, traced: bool) -> tuple[list[float], list
         def step(x: Tensor, labels: Tensor) -> Tensor:
             with Tensor.train():
                 optimizer.zero_grad()
-                loss = model(x).cross_entropy(labels)
+                loss: Tensor = model(x).cross_entropy(labels)
                 loss.backward()
                 optimizer.step()
                 return loss
