@@ -19,11 +19,11 @@ from typing import Final
 from core.foundation.errors import CompileError
 from core.ir import AddressSpace, AxisType, Op, UOp, dtypes
 from core.render import llvm_memory as memory
+from core.render.items import is_storage, lanes, parameters, plain, root
 from core.render.llvm_arithmetic import PRINTED, cast, elementwise, horizontal
 from core.render.llvm_text import (
     FunctionText,
     constant_text,
-    lanes,
     memory_type,
     number_text,
     register_type,
@@ -48,27 +48,6 @@ def render_llvm(name: str, linear: UOp) -> str:
     return _ProgramWriter(linear.src).write(name)
 
 
-def parameters(items: Sequence[UOp]) -> list[UOp]:
-    """The PARAMs of a program in the order of their argument slots: buffers, then scalars."""
-    found = dict.fromkeys(n for n in items if n.op is Op.PARAM)
-    return sorted(found, key=lambda p: (p.arg.space is AddressSpace.ALU, p.arg.slot))
-
-
-def _plain(node: UOp) -> UOp:
-    """The value behind what only orders."""
-    while node.op is Op.AFTER:
-        node = node.src[0]
-    return node
-
-
-def _is_storage(node: UOp) -> bool:
-    """Whether a node is memory: a buffer, a private array, or another dtype's view of one."""
-    while node.op in (Op.AFTER, Op.BITCAST):
-        node = node.src[0]
-    return node.op is Op.BUFFER or (
-        node.op is Op.PARAM and node.arg.space is not AddressSpace.ALU)
-
-
 def _is_constant(node: UOp) -> bool:
     return node.op is Op.CONST or (
         node.op is Op.STACK and all(s.op is Op.CONST for s in node.src))
@@ -82,7 +61,7 @@ def _value_sources(node: UOp) -> tuple[UOp, ...]:
         return ()
     if node.op is Op.SHRINK:
         return tuple(node.src[1].src)
-    if node.op is Op.INDEX and _is_storage(node.src[0]):
+    if node.op is Op.INDEX and is_storage(node.src[0]):
         index = node.src[1]
         return index.src if index.op is Op.STACK else (index,)
     return node.src
@@ -131,7 +110,7 @@ class _ProgramWriter:
         """Which scalars meet vectors, of how many lanes, and which STACKs are values."""
         for item in self.items:
             for source in _value_sources(item):
-                node = _plain(source)
+                node = plain(source)
                 if node.op is Op.STACK:
                     self.stacks.add(node)
             if item.op is Op.STORE:
@@ -142,13 +121,13 @@ class _ProgramWriter:
                 continue
             for source in mixed if count else ():
                 if not source.shape and source.op is not Op.CONST:
-                    self.wanted.setdefault(_plain(source), set()).add(count)
+                    self.wanted.setdefault(plain(source), set()).add(count)
 
     # -- values -----------------------------------------------------------------------------
 
     def operand(self, source: UOp, count: int = 0) -> str:
         """Text of a value in a number of lanes, 0 for a scalar."""
-        node = _plain(source)
+        node = plain(source)
         if node.op is Op.CONST:
             return constant_text(node.value, node.dtype, count)
         if node.op is Op.STACK and _is_constant(node):
@@ -270,16 +249,14 @@ class _ProgramWriter:
 
     def _base(self, node: UOp) -> str:
         """Address of storage; a view of another dtype has the same."""
-        while node.op in (Op.AFTER, Op.BITCAST):
-            node = node.src[0]
-        return self.values[node]
+        return self.values[root(node)]
 
     def _pointer(self, base: str, element: str, index: str) -> str:
         return self.function.let(f"getelementptr {element}, ptr {base}, {index}")
 
     def _index(self, node: UOp) -> None:
-        storage, index = node.src[0], _plain(node.src[1])
-        if not _is_storage(storage):
+        storage, index = node.src[0], plain(node.src[1])
+        if not is_storage(storage):
             self._define(node, self.function.let(
                 f"extractelement {self.typed(storage, lanes(storage))}, "
                 f"i32 {node.src[1].value}"))
@@ -304,8 +281,8 @@ class _ProgramWriter:
         self.places[node] = memory.Place((pointer,), node.dtype, lanes(node))
 
     def _place(self, source: UOp) -> memory.Place:
-        node = _plain(source)
-        if _is_storage(node):  # all of a small array, as one vector
+        node = plain(source)
+        if is_storage(node):  # all of a small array, as one vector
             return memory.Place((self._base(node),), node.dtype, lanes(node))
         return self.places[node]
 
@@ -367,7 +344,7 @@ class _ProgramWriter:
 
     def _bitcast(self, node: UOp) -> None:
         source = node.src[0]
-        if _is_storage(source):
+        if is_storage(source):
             return
         old, new, function = source.dtype, node.dtype, self.function
         value = self.operand(source, lanes(source))

@@ -10,14 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from core.ir import DType, Op, UOp, bounds, dtypes
-from core.render.llvm_text import (
-    FunctionText,
-    constant_text,
-    lanes,
-    register_type,
-    suffix,
-    vector,
-)
+from core.render.items import lanes, never_traps
+from core.render.llvm_text import FunctionText, constant_text, register_type, suffix, vector
 
 #: Every elementwise op that has a form here.
 PRINTED: Final = frozenset({
@@ -109,8 +103,7 @@ def _divide(function: FunctionText, node: UOp, a: str, b: str) -> str:
     signed = dtype.kind == "signed"
     instruction = ("s" if signed else "u") + ("div" if node.op is Op.TRUNCDIV else "rem")
     low, high = bounds(divisor)
-    guarded = divisor.op is Op.WHERE and divisor.src[1].op is Op.CONST and (
-        divisor.src[1].value == 1)
+    guarded = never_traps(node)
     zero = constant_text(0, dtype, count)
     is_zero = ""
     if not guarded and low <= 0 <= high:

@@ -9,18 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from core.foundation.errors import CompileError
-from core.ir import DType, UOp, dtypes
+from core.ir import DType, dtypes
 from core.ir.dtype import float_bits, wrap_integer
 
 _FLOATS: Final = {dtypes.float16: "half", dtypes.float32: "float", dtypes.float64: "double"}
 _SIGNED_OF_BITS: Final = {
     d.bits: d for d in (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
 }
-
-
-def lanes(node: UOp) -> int:
-    """Lanes of a value of shape (n,); 0 for a scalar."""
-    return int(node.shape[0]) if node.shape else 0
 
 
 def vector(element: str, count: int) -> str:
