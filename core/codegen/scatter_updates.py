@@ -121,7 +121,8 @@ def _place_of(condition: UOp, outputs: frozenset[UOp]) -> tuple[UOp, UOp] | None
     """(loop, index) of a condition index == loop."""
     if condition.op is not Op.CMPEQ or not condition.src[0].dtype.is_integer:
         return None
-    for loop, index in (condition.src, reversed(condition.src)):
+    for counter, index in (condition.src, reversed(condition.src)):
+        loop = counter
         while loop.op is Op.CAST:
             loop = loop.src[0]
         if loop in outputs and loop not in open_ranges(index):
