@@ -1,4 +1,4 @@
-"""`core conformance`: run the kit of `core.testing.conformance` on a device, and show what it found.
+"""`core conformance`: run the kit of `core.testing.conformance` on a device, show what it found.
 
 The kit runs in a pytest of its own, away from whatever configures pytest where the user stands; its
 progress goes to standard error, the report to standard output and to files.
@@ -25,11 +25,12 @@ from core.plugin.registry import registry
 
 LEVELS: Final = ("L0", "L1", "L2", "L3", "L4", "L5")
 _MOST_PROCESSES: Final = 4
+_CASE_SECONDS: Final = 120  # a case that takes longer hangs
 _TITLES: Final = {
     "L0": "contract", "L1": "memory", "L2": "every op in every dtype", "L3": "code generation",
     "L4": "copies and command lists", "L5": "whole models",
 }
-_SIGNS: Final = {"passed": "✓", "excluded": "–", "failed": "**FAILED**", "skipped": "skipped"}
+_SIGNS: Final = {"passed": "✓", "excluded": "x", "failed": "**FAILED**", "skipped": "skipped"}
 Report = Mapping[str, Any]
 
 
@@ -77,11 +78,17 @@ def _run(device: str, level: str, jobs: int, only: str) -> dict[str, Any]:
             "-p", "no:cacheprovider", "--pyargs", "core.testing.conformance", "--no-header", "-q",
             "--tb=short", f"--core-device={device}", f"--core-level={level}",
             f"--core-report={file}"]
-        if find_spec("xdist"):
-            command += ["-n", str(jobs or min(os.cpu_count() or 1, _MOST_PROCESSES))]
+        if find_spec("pytest_timeout"):
+            command += ["-p", "pytest_timeout", f"--timeout={_CASE_SECONDS}"]
+        if jobs != 1 and find_spec("xdist"):
+            processes = jobs or min(os.cpu_count() or 1, _MOST_PROCESSES)
+            command += ["-p", "xdist.plugin", "-n", str(processes)]
         if only:
             command += ["-k", only]
-        status = subprocess.run(command, check=False, stdout=sys.__stderr__).returncode
+        # No plugin of pytest but these, and no options that are meant for the user's own tests.
+        environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+        status = subprocess.run(
+            command, check=False, stdout=sys.__stderr__, env=environment).returncode
         if not file.is_file():
             raise DeviceError(
                 f"the conformance run of {device} ended with status {status} and left no report",
@@ -144,7 +151,7 @@ def markdown(report: Report) -> Iterator[str]:
         for level, title in _TITLES.items() if any(_counts(report, level))])
     cells = {row["id"]: row["outcome"] for row in report["rows"]}
     names = [dtype.name for dtype in STORED_DTYPES]
-    yield from _section("Ops", "✓ agrees with REFERENCE; – excluded; ✓ᵈ but for denormals; empty: "
+    yield from _section("Ops", "✓ agrees with REFERENCE; x excluded; ✓ᵈ but for denormals; empty: "
                         "the op has no meaning there.")
     yield from _table(["op", *names], _grid(cells, "L2/elementwise/{}/{}", names))
     yield from _section("Casts", "from the row's dtype to the column's.")

@@ -52,9 +52,10 @@ def distance(found: Array, expected: Array, dtype: DType) -> Array:
         return np.where(found == expected, 0, 1)
     far = np.iinfo(np.int64).max
     a, b = (_position(x, dtype) for x in (found, expected))
-    with np.errstate(over="ignore"):
-        apart = np.abs(a - b)
-    apart = np.where(apart < 0, far, apart)  # the difference of two positions may not fit
+    across = np.abs(a).astype(np.uint64) + np.abs(b).astype(np.uint64)
+    opposite = (a < 0) != (b < 0)  # their difference may not fit
+    near = np.abs(np.where(opposite, 0, a) - np.where(opposite, 0, b))
+    apart = np.where(opposite, np.minimum(across, np.uint64(far)).astype(np.int64), near)
     unlike = np.isnan(found) != np.isnan(expected)
     unlike |= (found == 0) & (expected == 0) & (np.signbit(found) != np.signbit(expected))
     both = np.isnan(found) & np.isnan(expected)

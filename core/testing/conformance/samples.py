@@ -79,8 +79,14 @@ def _pairs(dtype: DType) -> tuple[Array, Array]:
 
 def _triples(dtype: DType) -> tuple[Array, Array, Array]:
     draw = np.random.default_rng(100 + dtype.order)
-    few = _special(dtype)
-    chosen = few if few.size <= 9 else few[:: few.size // 9]
+    chosen = _special(dtype)
+    if dtype.is_float:
+        tiny, largest = SMALLEST_NORMAL[dtype], LARGEST_FINITE[dtype]
+        chosen = round_to(np.array([
+            0.0, -0.0, 1.0, -1.5, largest, -largest, np.inf, -np.inf, np.nan, tiny, -tiny,
+            tiny * 2.0 ** -_MANTISSA[dtype]]), dtype)
+    elif dtype is not dtypes.bool:
+        chosen = chosen[:: chosen.size // 9]
     grid = [x.ravel() for x in np.meshgrid(chosen, chosen, chosen, indexing="ij")]
     a, b, c = (_drawn(dtype, draw, _RANDOM) for _ in range(3))
     with np.errstate(all="ignore"):

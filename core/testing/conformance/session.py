@@ -26,7 +26,7 @@ LEVELS: Final = ("L0", "L1", "L2", "L3", "L4", "L5")
 LIST_CASE: Final = "L0/exclusion_list"
 _MODULES: Final = "|".join(sorted(file.stem for file in Path(__file__).parent.glob("test_l*.py")))
 _NODE: Final = re.compile(rf"(?:^|/)({_MODULES})\.py::test_(\w+)(?:\[(.*)\])?$")
-_LAUNCHES, _ARCHITECTURE = "core_launches", "architecture"
+_LAUNCHES, _ARCHITECTURE = "core_launches", "core_architecture"
 _SHOWN: Final = 1500  # characters of a failure in the report
 _RAISES: Final[dict[str, tuple[type[BaseException], ...]]] = {
     "unsupported": (CoreError,), "differs": (AssertionError,)}
@@ -114,7 +114,8 @@ class Kit:
             source = "unknown"
         return {
             **counts, "cases": len(rows), "launches": launches,
-            "problems": self._problems(launches), "device": self.device, "plugin": source, "core": load("core:__version__"),
+            "problems": self._problems(launches), "device": self.device, "plugin": source,
+            "core": load("core:__version__"),
             "architecture": self.architecture, "level": self.level,
             "seconds": round(time.monotonic() - self._started, 2), "rows": rows,
         }
@@ -154,7 +155,8 @@ def kit_of(config: pytest.Config) -> Kit:
 def bench(device: str, request: pytest.FixtureRequest) -> Any:
     """The device under test on its bench: `core.testing.conformance.bench.Bench`."""
     made = load("core.testing.conformance.bench:open_bench")(device)
-    kit_of(request.config).counter = made.counter
+    kit = kit_of(request.config)
+    kit.counter, kit.architecture = made.counter, made.opened.target.architecture
     return made
 
 
@@ -194,13 +196,14 @@ def _stale(rows: Sequence[Exclusion], cases: Sequence[str]) -> str:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Note how many launches a case made in the device's own programs."""
-    counter = kit_of(item.config).counter
-    before = counter.own if counter else 0
+    kit = kit_of(item.config)
+    before = kit.counter.own if kit.counter else 0
     try:
         yield
     finally:
-        if counter and case_of(item.nodeid):
-            item.user_properties.append((_LAUNCHES, counter.own - before))
+        if kit.counter and case_of(item.nodeid):
+            item.user_properties.append((_LAUNCHES, kit.counter.own - before))
+            item.user_properties.append((_ARCHITECTURE, kit.architecture))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

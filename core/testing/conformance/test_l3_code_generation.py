@@ -59,7 +59,8 @@ def _stored(values: np.ndarray[Any, Any], dtype: DType) -> Tensor:
 @pytest.mark.parametrize("shape", _SHAPES, ids=lambda s: "x".join(map(str, s)))
 def test_reductions(bench: Bench, shape: tuple[int, ...]) -> None:
     """Sums, maxima and products over each axis, all of them, and every pair."""
-    x, signs = whole(*shape), Tensor(np.where(np.arange(np.prod(shape)).reshape(shape) % 3, 1.0, -1))
+    x = whole(*shape)
+    signs = Tensor(np.where(np.arange(np.prod(shape)).reshape(shape) % 3, 1.0, -1.0))
     axes: list[Any] = [None, *range(len(shape))]
     axes += [(a, b) for a in range(len(shape)) for b in range(a)]
     results = [getattr(x, name)(axis) for axis in axes for name in ("sum", "max", "min")]
@@ -131,7 +132,8 @@ def _scatters() -> list[Tensor]:
 def _gates() -> list[Tensor]:
     x, row = whole(6, 11), whole(11, seed=1)
     return [
-        x.pad(((1, 2), (3, 0))), x.pad(((0, 1), (5, 5)), value=7) * 2, x.pad(((2, 2), (2, 2))).sum(0),
+        x.pad(((1, 2), (3, 0))), x.pad(((0, 1), (5, 5)), value=7) * 2,
+        x.pad(((2, 2), (2, 2))).sum(0),
         x[1:5, ::3], x[::-2, 10:2:-3], Tensor.cat(x, x[:2] * 3, row.reshape(1, 11)),
         Tensor.stack(row, row * 2, dim=1), x.tril(), x.triu(2), x.roll(3, 1),
         Tensor.cat(row[:3], row[5:], row).max(), (x > 0).where(x, -x[::-1])]
@@ -179,12 +181,14 @@ def test_program(bench: Bench, name: str) -> None:
 
 def _softmaxes() -> list[Tensor]:
     x = real(7, 200)
-    return [x.softmax(1), x.softmax(0), x.log_softmax(1), x.logsumexp(1), (x @ x.transpose()).softmax()]
+    return [x.softmax(1), x.softmax(0), x.log_softmax(1), x.logsumexp(1),
+            (x @ x.transpose()).softmax()]
 
 
 def _norms() -> list[Tensor]:
     x = real(12, 65)
-    return [x.layernorm(), x.mean(0), x.var(1), x.std(0), x / x.square().sum(1, keepdim=True).sqrt()]
+    return [x.layernorm(), x.mean(0), x.var(1), x.std(0),
+            x / x.square().sum(1, keepdim=True).sqrt()]
 
 
 def _attentions() -> list[Tensor]:
@@ -227,7 +231,8 @@ def test_scalars_and_constants(bench: Bench) -> None:
     """Values of rank 0, constants alone, and one element spread over many."""
     x = Tensor(3.0).contiguous().realize()
     bench.check_tensors([
-        x + 1, x.expand(5, 7) * 2, Tensor.full((3, 5), 7).contiguous(), x.reshape(1, 1) + whole(2, 3),
+        x + 1, x.expand(5, 7) * 2, Tensor.full((3, 5), 7).contiguous(),
+        x.reshape(1, 1) + whole(2, 3),
         Tensor.arange(100).contiguous(), Tensor.arange(5, 50, 7) * 2, Tensor.eye(4).contiguous()])
 
 
@@ -286,7 +291,8 @@ def test_storage_over_two_gib(bench: Bench) -> None:
     right = (np.arange(places.size) + 1).astype(np.uint8)
     _fill(bench, x, places, right)
     with bench.launching():
-        found = [(x[5::step] + 1).numpy(), (x[Tensor(places)] + 0).numpy(), x[int(places[-1])].numpy()]
+        found = [(x[5::step] + 1).numpy(), (x[Tensor(places)] + 0).numpy(),
+                 x[int(places[-1])].numpy()]
     _check(found, [right + 1, right, right[-1]])
 
 
