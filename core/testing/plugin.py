@@ -41,6 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Turn checks on, and refuse a run that would test the wrong copy of core."""
+    if config.getoption("--core-device"):  # the default device of this run and of its children
+        os.environ["CORE_DEV"] = config.getoption("--core-device")
     settings_module.read_environment()
     here = Path(__file__).resolve()
     root = config.rootpath.resolve()

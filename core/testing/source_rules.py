@@ -10,10 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from core.plugin.catalogue import FIRST_PARTY
+
 MAXIMUM_LINES: Final = 500
 MAXIMUM_STATEMENTS: Final = 40
 #: A module of this name gathers what has no home; a thing has a name of its own.
 BANNED_NAMES: Final = frozenset({"utils", "util", "helpers", "helper", "common", "misc"})
+#: Devices of core and of the plugins in its repository.
+DEVICE_NAMES: Final = frozenset({*FIRST_PARTY, "REFERENCE", "NULL"})
 
 
 def source_files(*folders: Path) -> list[Path]:
@@ -52,6 +56,19 @@ def late_imports(file: Path) -> Iterator[str]:
             for node in ast.walk(function):
                 if isinstance(node, (ast.Import, ast.ImportFrom)):
                     yield f"{file}:{node.lineno}: import inside {function.name}"
+
+
+def device_names(file: Path) -> Iterator[str]:
+    """Texts that are the name of a device, alone or with an index, variant or renderer.
+
+    A test takes its device from the fixture `device`, or is silent about it and gets the default
+    one: so it runs on whatever device is under test.
+    """
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and text.split(":")[0] in DEVICE_NAMES:
+            yield f"{file}:{node.lineno}: the device {text!r} is named; use the fixture `device`"
 
 
 def _statements(function: ast.AST) -> int:

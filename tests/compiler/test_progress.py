@@ -16,7 +16,7 @@ class Terminal(io.StringIO):
 
 def shown(terminal, monkeypatch, after_seconds=0.0):
     monkeypatch.setattr(sys, "stderr", terminal)
-    with ProgressLine("CPU", 45, after_seconds) as line:
+    with ProgressLine("SLOW", 45, after_seconds) as line:
         line.show(12)
         line.show(13)
     return terminal.getvalue()
@@ -24,7 +24,7 @@ def shown(terminal, monkeypatch, after_seconds=0.0):
 
 def test_a_long_compilation_says_how_far_it_is_and_leaves_no_trace(monkeypatch):
     text = shown(Terminal(), monkeypatch)
-    assert "compiling for CPU: 12 of 45 kernels" in text
+    assert "compiling for SLOW: 12 of 45 kernels" in text
     assert text.endswith("13 of 45 kernels\r\x1b[K")
 
 

@@ -77,7 +77,7 @@ def graphs():
     trained = nn.optim.SGD(nn.state.get_parameters(model), lr=0.1).parameters
     gradients = loss.gradient(*trained)
     values = [t.uop for t in (loss, *gradients, Tensor.rand(7), x.exp().sum().cast("float16"))]
-    body = callify(values, "CPU", storage_of_value).call.src[0]
+    body = callify(values, "ANY", storage_of_value).call.src[0]
     linear = pipeline.schedule(body, TARGET)
     ops = code_for_op(fma=True)
     kernels = [c.src[0] for c in linear.src if c.src[0].op is Op.SINK]
