@@ -1,12 +1,12 @@
 """The default device: explicit without a probe, implicit by priority and probe, last resort."""
 
 import json
-import time
 
 import pytest
 
 from core import Context
 from core.foundation.errors import CoreWarning, DeviceError
+from core.plugin import probing
 from core.plugin.probing import run_tasks, verdicts
 
 PROBES = """
@@ -23,7 +23,7 @@ def nothing(): return Probe(0, "no card")
 def raises(): raise OSError("libfoo.so")
 def crashes(): os.kill(os.getpid(), signal.SIGSEGV)
 def leaves(): os._exit(7)
-def hangs(): time.sleep(60)
+def hangs(): time.sleep(600)
 def wrong(): return 3
 """
 
@@ -31,7 +31,7 @@ def wrong(): return 3
 @pytest.fixture
 def folder(plugin_folder):
     (plugin_folder.path / "sample_probes.py").write_text(PROBES)
-    with Context(PROBE_SECONDS=2):
+    with Context(PROBE_SECONDS=60):  # a busy machine may take seconds to start the child
         yield plugin_folder
 
 
@@ -68,16 +68,15 @@ def test_every_bad_probe_is_a_verdict_and_the_others_still_speak(folder):
     assert all(answer["fault"] for kind, answer in answers.items() if kind != "found")
 
 
-def test_a_hanging_probe_costs_its_limit_once(folder):
+def test_a_hanging_probe_costs_its_limit_once(folder, monkeypatch):
     add(folder, "HANGS", 300, "hangs")
     add(folder, "HOST", 100)
     with Context(PROBE_SECONDS=1):
         with pytest.warns(CoreWarning, match="HANGS is passed over: .* did not answer within 1 s"):
             assert folder.registry().default_name() == "HOST"
-        start = time.perf_counter()
+        monkeypatch.setattr(probing, "run_tasks", lambda tasks: pytest.fail("asked again"))
         with pytest.warns(CoreWarning, match="HANGS is passed over"):
             assert folder.registry().default_name() == "HOST"
-        assert time.perf_counter() - start < 1
 
 
 def test_verdicts_are_kept_until_something_changes(folder, monkeypatch):
