@@ -26,6 +26,8 @@ class DeviceSpec:
         variants: Names that may follow the colon instead of an index (``"QEMU:riscv64"``); the
             first is the default. Without variants an index may follow.
         aliases: Other names for the device.
+        count: How many devices an index may choose from, where that is known before one opens: 1
+            for the host itself. core refuses an index beyond; None: `core_open_device` decides.
     """
 
     name: str
@@ -35,6 +37,7 @@ class DeviceSpec:
     priority: int = 0
     variants: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    count: int | None = None
 
 
 @dataclass(frozen=True)

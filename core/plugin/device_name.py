@@ -44,11 +44,18 @@ class DeviceName:
         """The index, or the variant as `spec` spells it; the first one when none is given.
 
         Raises:
-            DeviceError: The device has no such variant, or an index is no number.
+            DeviceError: The device has no such variant or index, or an index is no number.
         """
         if not spec.variants:
             if not self.part or self.part.isdecimal():
-                return int(self.part or 0)
+                index = int(self.part or 0)
+                if spec.count is not None and index >= spec.count:
+                    raise DeviceError(
+                        f"there is no {spec.name}:{index}: there "
+                        + ("is one" if spec.count == 1 else f"are {spec.count}"),
+                        cure=f"use {spec.name}",
+                    )
+                return index
             raise DeviceError(
                 f"{spec.name} has no variant {self.part!r}",
                 cure=f"an index may follow: {spec.name}:0; a renderer follows two colons: "

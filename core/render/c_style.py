@@ -122,8 +122,10 @@ class _FunctionWriter:
         return found
 
     def _memory_type(self, dtype: DType) -> str:
-        """Type of a value in memory: bool takes a byte."""
-        return self._type(dtypes.uint8 if dtype.kind == "bool" else dtype)
+        """Type of a value in memory: bool takes a byte, what has no type is seen as another."""
+        if dtype.kind == "bool" or dtype not in self.dialect.types:
+            dtype = dtypes.uint16 if dtype.itemsize == 2 else dtypes.uint8
+        return self._type(dtype)
 
     def _is_vector(self, dtype: DType, count: int) -> bool:
         vectors = self.dialect.vectors

@@ -111,7 +111,7 @@ GNU_VECTORS: Final = VectorForms(
         "__attribute__((vector_size({size}), aligned({lane_size}), may_alias));"),
     build="({name}){{{lanes}}}",
     lane="{value}[{lane}]",
-    load="*(const {name}_memory *)({pointer})",
+    load="({name})*(const {name}_memory *)({pointer})",
     store="*({name}_memory *)({pointer}) = {value};",
     operators=frozenset({Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.NEG, Op.AND, Op.OR, Op.XOR}),
     dtypes=frozenset({*_INTEGERS, dtypes.float32, dtypes.float64}),
