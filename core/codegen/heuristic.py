@@ -189,9 +189,12 @@ class Heuristic:
         """A register tile: lanes along outputs, or along the sum where both operands run so."""
         accesses = self._accesses(through)
         unit = all(a.along(lane) in (0, 1) for a in accesses)
-        if not unit:
+        # A short row of outputs leaves lanes empty; a longer sum may fill them.
+        short = (trip_count(lane) or 1) < self.lanes(nest)
+        if not unit or short:
             inner = self._sum_lane(through, accesses)
-            if inner is not None:
+            if inner is not None and (not unit or (trip_count(inner) or 0) > 2 * (
+                    trip_count(lane) or 1)):
                 self._tile_sum(nest, inner, accesses)
                 return
             if sum(a.along(lane) not in (0, 1) for a in accesses) * 2 > len(accesses):
