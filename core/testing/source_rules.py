@@ -66,9 +66,10 @@ def device_names(file: Path) -> Iterator[str]:
     """
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        text = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(text, str) and text.split(":")[0] in DEVICE_NAMES:
-            yield f"{file}:{node.lineno}: the device {text!r} is named; use the fixture `device`"
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) \
+                and node.value.split(":")[0] in DEVICE_NAMES:
+            yield (f"{file}:{node.lineno}: the device {node.value!r} is named; use the fixture "
+                   "`device`")
 
 
 def _statements(function: ast.AST) -> int:
