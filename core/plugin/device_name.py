@@ -72,6 +72,9 @@ class DeviceName:
         )
 
 
-def canonical_name(name: str, variant: int | str) -> str:
-    """One spelling per device: ``CUDA`` for index 0, ``CUDA:1``, ``QEMU:riscv64``."""
-    return name if variant == 0 else f"{name}:{variant}"
+def canonical_name(name: str, variant: int | str, renderer: str = "") -> str:
+    """One spelling per device: ``CUDA`` (index 0), ``CUDA:1``, ``QEMU:riscv64``, ``CUDA::LLVM``."""
+    device = name if variant == 0 else f"{name}:{variant}"
+    if not renderer:
+        return device
+    return f"{device}:{renderer}" if ":" in device else f"{device}::{renderer}"

@@ -32,7 +32,7 @@ class OpenedDevice:
     """An open device with everything that its hooks gave; a plain bundle, equal only to itself.
 
     Attributes:
-        name: Canonical name: ``CUDA``, ``CUDA:1``, ``QEMU:riscv64``.
+        name: Canonical name: ``CUDA``, ``CUDA:1``, ``QEMU:riscv64``, ``CUDA::LLVM``.
         spec: The stub's description.
         variant: Index or variant that was opened.
         device: The plugin's handle.
@@ -72,7 +72,7 @@ class OpenedDevice:
         return self.loaders[self.renderer.binary_format]
 
     def with_renderer(self, name: str) -> OpenedDevice:
-        """The same device, same memory, with another renderer.
+        """The same device, same memory, with another renderer, which is part of its name.
 
         Raises:
             DeviceError: It has no such renderer.
@@ -81,7 +81,8 @@ class OpenedDevice:
             if renderer.name.upper() == name:
                 if renderer.binary_format not in self.loaders:
                     raise PluginError(_no_loader(self.name, self.offer, renderer))
-                return replace(self, renderer=renderer)
+                name = canonical_name(self.spec.name, self.variant, name)
+                return replace(self, renderer=renderer, name=name)
         raise DeviceError(
             f"{self.name} has no renderer {name}",
             cure=f"its renderers are {', '.join(r.name for r in self.renderers)}",

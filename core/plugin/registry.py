@@ -211,10 +211,7 @@ class Registry:
         name = DeviceName.parse(choice.text)
         origin = choice.reason.removeprefix("chosen by ") if choice.explicit else ""
         spec = self.describe(name.name, origin).spec
-        canonical = canonical_name(spec.name, name.variant(spec))
-        if not name.renderer:
-            return canonical
-        return f"{canonical}{':' if ':' in canonical else '::'}{name.renderer}"
+        return canonical_name(spec.name, name.variant(spec), name.renderer)
 
     # --- reporting -------------------------------------------------------------------------------
 

@@ -77,6 +77,9 @@ def test_renderers_are_ordered_and_chosen_by_name(plugin_folder):
     other = registry.open("FOO::late")
     assert (other.renderer.name, other.device) == ("LATE", opened.device)
     assert registry.open("foo:0:LATE") is other
+    assert (opened.name, other.name) == ("FOO", "FOO::LATE")  # what is compiled for it says so
+    assert registry.open(other.name) is other
+    assert registry.open("foo:2:late").name == "FOO:2:LATE"
     with pytest.raises(DeviceError, match="its renderers are BEST, SAMPLE"):
         registry.open("FOO::NONE")
     with pytest.raises(PluginError, match="nobody loads binaries of format 'odd'"):

@@ -138,7 +138,7 @@ class Bench:
     """One device under test.
 
     Attributes:
-        name: As the run names it: ``CPU``, ``CUDA::LLVM``.
+        name: Its canonical name: ``CPU``, ``CUDA:1``, ``CUDA::LLVM``.
         opened: The open device; its loaders count.
         counter: Launches so far.
     """
@@ -256,4 +256,4 @@ def open_bench(name: str) -> Bench:
         DeviceError: It does not open.
     """
     opened = open_device(name)
-    return Bench(name, opened, count_launches(opened))
+    return Bench(opened.name, opened, count_launches(opened))

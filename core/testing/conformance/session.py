@@ -29,7 +29,7 @@ _NODE: Final = re.compile(rf"(?:^|/)({_MODULES})\.py::test_(\w+)(?:\[(.*)\])?$")
 _LAUNCHES, _ARCHITECTURE = "core_launches", "core_architecture"
 _SHOWN: Final = 1500  # characters of a failure in the report
 _RAISES: Final[dict[str, tuple[type[BaseException], ...]]] = {
-    "unsupported": (CoreError,), "differs": (AssertionError,)}
+    "unsupported": (CoreError,), "differs": (AssertionError, pytest.fail.Exception)}
 
 
 def case_of(node: str) -> str:
