@@ -30,6 +30,7 @@ NAMES_OF_DEVICES = {
                                               "everywhere: NULL's",
     "schedule/test_sums_are_computed_once.py": "compares two devices, counts on NULL",
     "testing/conformance/test_exclusions.py": "core's own list",
+    "testing/conformance/test_launches.py": "core's own programs",
     "tools/test_processes.py": "what commands say about devices",
 }
 
