@@ -30,6 +30,7 @@ _PRODUCTS: Final = (
 _NUMBERS: Final = (
     dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.float16,
     dtypes.bfloat16, dtypes.float32, dtypes.float64)
+_FLOATS: Final = tuple(d for d in _NUMBERS if d.is_float)
 
 
 @pytest.fixture(autouse=True)
@@ -215,6 +216,29 @@ def test_vectors(bench: Bench, dtype: DType) -> None:
         results.append((x == y).where(x, x.maximum(y)) if dtype is dtypes.bool else x * y + x)
     x = whole(3, 37, dtype=dtype)
     results += [x[:, 1:].maximum(x[:, :-1]), x.transpose().maximum(x[0, 0])]
+    bench.check_tensors(results)
+
+
+@pytest.mark.parametrize("dtype", _FLOATS, ids=lambda d: d.name)
+def test_arithmetic_is_left_alone(bench: Bench, dtype: DType) -> None:
+    """No sum of a product is fused, nothing is reassociated, no x - x is 0 whatever x is."""
+    x, y, z = (real(501, dtype=dtype, seed=s) for s in range(3))
+    hard = _stored(np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, 1.5, 3e4], np.float32), dtype)
+    bench.check_tensors([
+        x * y + z, z - x * y, x * y - y * z, (x + y) - x, (x * y) / y, x / 3, x * 3 + x * 5,
+        (x + 1e3) - 1e3, hard - hard, hard * 0, hard / hard, hard + 0, 0 - hard, hard * 1 - 0,
+        hard.maximum(0), hard.minimum(-hard), (hard > 0).where(hard, 1 / hard)])
+
+
+@pytest.mark.parametrize("dtype", _NUMBERS, ids=lambda d: d.name)
+def test_quotients_and_remainders(bench: Bench, dtype: DType) -> None:
+    """// and % are Python's, exactly; division of integers by zero gives 0."""
+    draw = np.random.default_rng(5)
+    low = 0 if dtype.kind == "unsigned" else -90
+    x, y = (_stored(draw.integers(low, 90, 200).astype(np.int32), dtype) for _ in range(2))
+    results = [x % y, x // y, x % 7, x // 3, x.fmod(y)]
+    if dtype.is_float:
+        results += [(x * 0.7) % (y * 0.3), (x * 1e3) // y]
     bench.check_tensors(results)
 
 
