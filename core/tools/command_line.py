@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
@@ -154,6 +155,41 @@ def conformance(
     run = load("core.tools.report_conformance:run_conformance")
     sys.exit(run(device, level, json_file=json_file, markdown_file=markdown_file, jobs=jobs,
                  only=only))
+
+
+@cli.group()
+def plugin() -> None:
+    """Write a plugin, check its source, list those that are installed."""
+
+
+@plugin.command(name="new")
+@click.argument("name")
+@click.option("--path", default=".", show_default=True, help="Folder that its files go into.",
+              type=click.Path(file_okay=False))
+def new_plugin(name: str, path: str) -> None:
+    """Write the distribution core-plugin-NAME, whose device NAME works, into a folder."""
+    for file in load("core.tools.plugin_scaffold:new_plugin")(name, Path(path)):
+        click.echo(file)
+
+
+@plugin.command(name="check")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+@json_option
+def check_plugin(folder: str, as_json: bool) -> None:
+    """Check the source of the plugin in FOLDER; `core conformance` tries what it computes."""
+    rows = load("core.tools.plugin_scaffold_check:check_plugin")(Path(folder))
+    show("check", [asdict(row) for row in rows], as_json=as_json)
+    sys.exit(any(row.result == "failed" for row in rows))
+
+
+@plugin.command(name="list")
+@json_option
+def list_plugins(as_json: bool) -> None:
+    """List the distributions that plug into core; `core devices` says what state they are in."""
+    rows = load("core.tools.plugin_scaffold_check:plugin_rows")()
+    show("plugins", rows, as_json=as_json)
+    if not rows:
+        click.echo("no plugin is installed", err=True)
 
 
 def main(arguments: list[str] | None = None) -> Any:
