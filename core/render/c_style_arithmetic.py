@@ -12,7 +12,6 @@ from typing import Final
 from core.foundation.errors import CompileError
 from core.ir import DType, Op, UOp, bounds, dtypes
 from core.render.c_style_dialects import CDialect
-from core.render.items import never_traps
 
 _SYMBOLS: Final = {
     Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.FDIV: "/", Op.AND: "&", Op.OR: "|", Op.XOR: "^",
@@ -133,14 +132,12 @@ class Arithmetic:
     def _divide(self, node: UOp, a: str, b: str) -> str:
         """TRUNCDIV and TRUNCMOD: 0 where the divisor is 0, and INT_MIN / -1 wraps.
 
-        Nothing is added where bounds exclude it or a pass has done so.
+        Nothing is added where bounds exclude it.
         """
         dtype = node.dtype
         low, high = bounds(node.src[1])
         quotient = node.op is Op.TRUNCDIV
         result = f"{a} / {b}" if quotient else f"{a} % {b}"
-        if never_traps(node):
-            return result
         lowest = bounds(node.src[0])[0] <= dtype.minimum
         if dtype.kind == "signed" and dtype.bits >= 32 and low <= -1 <= high and lowest:
             negated = self.plain(Op.NEG, dtype, (a,)) if quotient else "0"

@@ -55,9 +55,3 @@ def is_storage(node: UOp) -> bool:
     node = root(node)
     return node.op is Op.BUFFER or (
         node.op is Op.PARAM and node.arg.space is not AddressSpace.ALU)
-
-
-def never_traps(node: UOp) -> bool:
-    """Whether a pass has guarded a division already: its divisor is WHERE(_, 1, _)."""
-    divisor = node.src[1]
-    return divisor.op is Op.WHERE and divisor.src[1].op is Op.CONST and divisor.src[1].value == 1

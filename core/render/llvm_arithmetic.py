@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from core.ir import DType, Op, UOp, bounds, dtypes
-from core.render.items import lanes, never_traps
+from core.render.items import lanes
 from core.render.llvm_text import FunctionText, constant_text, register_type, suffix, vector
 
 #: Every elementwise op that has a form here.
@@ -96,20 +96,19 @@ def _divide(function: FunctionText, node: UOp, a: str, b: str) -> str:
     """TRUNCDIV and TRUNCMOD: 0 where the divisor is 0, and INT_MIN / -1 wraps.
 
     The divisor is replaced by 1 where the machine would trap; nothing is added where bounds
-    exclude it or a pass has done so (a divisor of the form WHERE(_, 1, _)).
+    exclude it.
     """
     dtype, count, divisor = node.dtype, lanes(node), node.src[1]
     kind = register_type(dtype, count)
     signed = dtype.kind == "signed"
     instruction = ("s" if signed else "u") + ("div" if node.op is Op.TRUNCDIV else "rem")
     low, high = bounds(divisor)
-    guarded = never_traps(node)
     zero = constant_text(0, dtype, count)
     is_zero = ""
-    if not guarded and low <= 0 <= high:
+    if low <= 0 <= high:
         is_zero = bad = function.let(f"icmp eq {kind} {b}, {zero}")
         b = choose(function, kind, count, bad, constant_text(1, dtype, count), b)
-    if not guarded and signed and low <= -1 <= high and bounds(node.src[0])[0] <= dtype.minimum:
+    if signed and low <= -1 <= high and bounds(node.src[0])[0] <= dtype.minimum:
         lowest = constant_text(int(dtype.minimum), dtype, count)
         is_lowest = function.let(f"icmp eq {kind} {a}, {lowest}")
         minus_one = function.let(f"icmp eq {kind} {b}, {constant_text(-1, dtype, count)}")
