@@ -23,7 +23,7 @@ from core.compiler.pipeline import all_passes
 from core.foundation.settings import SETTINGS
 from core.ir.operation import OPERATIONS, Op
 from core.ir.specification import ALL_SPECIFICATIONS
-from core.tools import tour
+from core.tools import plugin_reference, tour
 
 _BLOCK: Final = re.compile(r"(<!-- generated: ([\w -]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -99,6 +99,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "passes": passes,
     "settings": settings,
     "assembly": lambda: _code(tour.machine_code(), "asm"),
+    **plugin_reference.BLOCKS,
 }
 
 
