@@ -12,6 +12,7 @@ from math import prod
 from typing import Final
 
 from core.frontend.broadcasting import broadcast, elementwise
+from core.frontend.conversion import working
 from core.frontend.derivative import with_derivative
 from core.frontend.iota import iota
 from core.ir import Op, UOp, broadcast_shapes, dtypes
@@ -42,9 +43,14 @@ def last_update(shape: tuple[int, ...], indices: Sequence[UOp]) -> UOp:
 
 
 def _over_updates(chosen: UOp, op: Op) -> UOp:
-    """The reduction over the first axis, stored by a kernel of its own unless it is tiny."""
-    value = chosen.reduce(op, axes=1)
-    return value if prod(chosen.shape) < _TINY else value.contiguous()
+    """The reduction over the first axis, stored by a kernel of its own unless it is tiny.
+
+    Sums of small floats are stored as they are summed, and rounded by whoever reads them.
+    """
+    narrow = chosen.dtype
+    wide = narrow if op is Op.MAX or not narrow.is_float else working(narrow)
+    value = chosen.cast(wide).reduce(op, axes=1)
+    return (value if prod(chosen.shape) < _TINY else value.contiguous()).cast(narrow)
 
 
 def _matches(

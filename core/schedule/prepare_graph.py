@@ -3,6 +3,7 @@
     CALL(body, a)            → body with PARAM 0 replaced by a
     value of no elements     → a constant, so that nothing is read
     REDUCE over no elements  → its neutral element
+    sum of float16, ...      → CAST of the sum of float32: rounded once (DESIGN 2, Numbers)
     BITCAST, other item size → shifts of unsigned integers
     REDUCE of many to few    → REDUCE(ko) of CONTIGUOUS(REDUCE(ki)): see `split_reduction`
 """
@@ -45,6 +46,9 @@ def prepare_graph(sink: UOp, target: Target) -> UOp:
         if node.op is Op.REDUCE:
             if 0 in node.src[0].shape:
                 return node.const_like(neutral(node.arg.op, node.dtype)).expand(node.shape)
+            if node.dtype.is_float and node.dtype.bits < 32 and node.arg.op is not Op.MAX:
+                wide = node.src[0].cast(dtypes.float32).reduce(node.arg.op, axes=node.arg.axes)
+                return split_reduction(wide, target).cast(node.dtype)
             return split_reduction(node, target)
         return node
 

@@ -20,6 +20,7 @@ NAMES_OF_DEVICES = {
     "end_to_end/test_demo.py": "too slow on the interpreter",
     "foundation/test_settings.py": "text of a setting",
     "frontend/test_bad_input.py": "operands on two devices; devices that are not installed",
+    "frontend/test_operations.py": "on the interpreter too in every run",
     "frontend/test_zero_sizes.py": "moves to another device",
     "plugin": "the registry, which is about names",
     "runtime/test_copies.py": "several devices",

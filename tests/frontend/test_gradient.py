@@ -396,3 +396,22 @@ def test_reverse_mode_visits_only_what_leads_to_a_target():
     found = compute_gradient((x.exp() * w).uop, UOp.const(1.0, dtypes.float32), [w.uop])
     assert set(found) == {w.uop}
     assert sum(n.op is Op.EXP for n in toposort(found[w.uop])) == 1
+
+
+SUMMING = {
+    "expand": lambda x: x.expand(5000, 2),
+    "take": lambda x: x[Tensor(np.zeros(5000, "i4"))],
+    "gather": lambda x: x.gather(0, Tensor(np.zeros(5000, "i4"))),
+    "bias": lambda x: Tensor.ones(5000, 2, dtype=x.dtype).linear(
+        Tensor.ones(2, 2, dtype=x.dtype), x),
+}
+
+
+@pytest.mark.parametrize("name", SUMMING)
+@pytest.mark.parametrize(("dtype", "total"), [("float16", 5000), ("bfloat16", 4992)])
+def test_sums_of_small_gradients_do_not_stall(name, dtype, total):
+    """In float16 2048 + 1 is 2048."""
+    x = Tensor([0.0, 0.0]).cast(dtype)
+    result = SUMMING[name](x)
+    (g,) = result.gradient(x, gradient=Tensor.ones(*result.shape, dtype=dtype))
+    assert g.float().tolist()[0] == total

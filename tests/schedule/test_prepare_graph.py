@@ -93,3 +93,12 @@ def test_a_bitcast_of_a_part_is_computed():
     run_schedule(linear, [result, data.ravel()])
     assert np.array_equal(
         result.reshape(4, 2), np.ascontiguousarray(data[::-1]).view(np.uint32) + 1)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16, dtypes.fp8_e5m2])
+def test_small_floats_are_summed_as_float32(dtype):
+    value = prepared(param(1, 5000, dtype=dtype).reduce(Op.ADD, axes=1))
+    assert value.dtype is dtype
+    assert {n.dtype for n in toposort(value) if n.op is Op.REDUCE} == {dtypes.float32}
+    largest = prepared(param(1, 5000, dtype=dtype).reduce(Op.MAX, axes=1))
+    assert {n.dtype for n in toposort(largest) if n.op is Op.REDUCE} == {dtype}

@@ -8,6 +8,7 @@ from typing import Any, Self
 from core.foundation.errors import DTypeError
 from core.frontend.base import Selection, TensorBase, assigned_tensors, moved, named_tensors
 from core.frontend.broadcasting import broadcast, elementwise, front, inverse
+from core.frontend.conversion import working
 from core.frontend.operations.indexing import IndexingOperations, broadcast_shape
 from core.frontend.scattering import added_along, gathered_along, last_along, last_update
 from core.frontend.selection import Gather, Key, Line, put, take
@@ -116,7 +117,9 @@ class AssignmentOperations(IndexingOperations):
         covered = [None if a == at else (0, index.shape[a]) for a in range(self.ndim)]
         part = self.shrink(covered)
         if reduce == "add":
-            new = part.add(self._of(added_along(part.shape, at, index.uop, source.uop)))
+            wide = working(self.dtype)  # a small float is rounded once
+            sums = self._of(added_along(part.shape, at, index.uop, source.cast(wide).uop))
+            new = part.cast(wide).add(sums).cast(self.dtype)
         else:
             new = self._of(_replaced(part.uop, at, index.uop, source.uop))
         key = Key(tuple(Line(0, 1, n) for n in part.shape), tuple(range(self.ndim)))

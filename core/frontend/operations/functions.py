@@ -231,8 +231,8 @@ class FunctionOperations(Operators):
 
     def hardswish(self) -> Self:
         """x * min(max(x + 3, 0), 6) / 6."""
-        x = self._float()
-        return x.mul(x.add(3).relu6()).mul(1 / 6)
+        wide, result = self._working()
+        return wide.mul(wide.add(3).relu6()).mul(1 / 6).cast(result)
 
     def gelu(self, approximate: str = "none") -> Self:
         """x * Φ(x), Φ the normal distribution; "tanh" for the usual approximation."""
@@ -241,9 +241,9 @@ class FunctionOperations(Operators):
         if approximate == "none":
             return self._function(lambda x: x * normal_distribution(x))
         scale = math.sqrt(2 / math.pi)
+        # (1 + tanh u) / 2 = sigmoid(2 u), which loses no digits where x is negative.
         return self._function(
-            lambda x: x * 0.5 * (tanh((x + x * x * x * 0.044715) * scale) + 1.0)
-        )
+            lambda x: x * sigmoid((x + x * x * x * 0.044715) * (2 * scale)))
 
     def quick_gelu(self) -> Self:
         """x * sigmoid(1.702 x)."""
@@ -259,8 +259,8 @@ class FunctionOperations(Operators):
 
     def softsign(self) -> Self:
         """x / (1 + |x|)."""
-        x = self._float()
-        return x.div(x.abs().add(1))
+        wide, result = self._working()
+        return wide.div(wide.abs().add(1)).cast(result)
 
     def elu(self, alpha: float = 1.0) -> Self:
         """x where positive, else alpha * (exp(x) - 1)."""
@@ -277,7 +277,8 @@ class FunctionOperations(Operators):
 
     def selu(self) -> Self:
         """Scaled elu of self-normalising networks (Klambauer et al., 2017)."""
-        return self.elu(1.6732632423543772).mul(1.0507009873554805)
+        wide, result = self._working()
+        return wide.elu(1.6732632423543772).mul(1.0507009873554805).cast(result)
 
 
 _INTEGERS = {8: dtypes.int8, 16: dtypes.int16, 32: dtypes.int32, 64: dtypes.int64}

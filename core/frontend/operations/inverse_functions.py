@@ -85,7 +85,11 @@ class InverseFunctionOperations(FunctionOperations):
 
     def lerp(self, end: Any, weight: Any) -> Self:
         """self + (end - self) * weight."""
-        return self.add(self._tensor(end).sub(self).mul(weight))
+        given = self._of(self._promoted(end)[0])
+        if not given.dtype.is_float:
+            return self.add(self._tensor(end).sub(self).mul(weight))
+        wide, result = given._working()
+        return wide.add(self._tensor(end).cast(wide.dtype).sub(wide).mul(weight)).cast(result)
 
     def logaddexp(self, other: Any) -> Self:
         """log(exp(self) + exp(other)), without overflow."""

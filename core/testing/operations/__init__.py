@@ -1,0 +1,1 @@
+"""Every operation of Tensor beside numpy: one table, run as parametrised tests on any device."""
