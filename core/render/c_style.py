@@ -123,7 +123,7 @@ class _FunctionWriter:
 
     def _memory_type(self, dtype: DType) -> str:
         """Type of a value in memory: bool takes a byte, what has no type is seen as another."""
-        if dtype.kind == "bool" or dtype not in self.dialect.types:
+        if dtype.kind == "bool" or not (dtype.is_weak or dtype in self.dialect.types):
             dtype = dtypes.uint16 if dtype.itemsize == 2 else dtypes.uint8
         return self._type(dtype)
 
@@ -206,9 +206,9 @@ class _FunctionWriter:
     # -- arguments and private arrays -------------------------------------------------------
 
     def _declared(self, node: UOp) -> str:
-        """A parameter of the function."""
+        """A parameter of the function; not every dialect passes bools."""
         if node.arg.space is AddressSpace.ALU:
-            return f"{self._type(node.dtype)} s{node.arg.slot}"
+            return f"{self._memory_type(node.dtype)} s{node.arg.slot}"
         return f"{self._pointer(node, node.dtype)}b{node.arg.slot}"
 
     def _param(self, node: UOp) -> None:
@@ -300,7 +300,8 @@ class _FunctionWriter:
                 and self._is_vector(node.dtype, count)):
             assert self.dialect.vectors is not None
             value = self.dialect.vectors.load.format(
-                name=self._vector_type(node.dtype, count), pointer=f"&{place.lane(0)}")
+                name=self._vector_type(node.dtype, count), count=count,
+                pointer=f"&{place.lane(0)}")
             if gate is not None:
                 zeros = self._built(node.dtype, ["0"] * count)
                 value = f"{self.text(gate)} ? {value} : {zeros}"
@@ -324,7 +325,7 @@ class _FunctionWriter:
                 and self._is_vector(dtype, count)):
             assert self.dialect.vectors is not None
             statements = [self.dialect.vectors.store.format(
-                name=self._vector_type(dtype, count), pointer=f"&{place.lane(0)}",
+                name=self._vector_type(dtype, count), count=count, pointer=f"&{place.lane(0)}",
                 value=self.vector(value, count))]
         else:
             form = "{place} = {value};"

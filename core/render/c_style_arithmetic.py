@@ -20,6 +20,7 @@ _SYMBOLS: Final = {
 # A bool is 0 or 1: what C's operators do to the integers is right for these.
 _BOOL_SYMBOLS: Final = {**_SYMBOLS, Op.ADD: "|", Op.MAX: "|", Op.MUL: "&", Op.SUB: "^"}
 _EXACT: Final = frozenset({Op.AND, Op.OR, Op.XOR, Op.CMPLT, Op.CMPNE, Op.CMPEQ})
+_CAST: Final = "({name}){value}"
 #: Every elementwise op that has a form in each dialect; `CDialect.functions` may add some.
 ALWAYS: Final = frozenset({
     Op.CAST, Op.RECIPROCAL, Op.NEG, Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.TRUNCDIV, Op.TRUNCMOD,
@@ -100,7 +101,7 @@ class Arithmetic:
         if not dtype.is_float:
             work = (_UNSIGNED_LANES if self.vector else _UNSIGNED).get(dtype, dtype)
         if work is not dtype:
-            values = [f"({self.type_of(work)}){value}" for value in values]
+            values = [self._seen_as(work, value) for value in values]
         if op is Op.NEG:
             result = f"-{values[0]}"
         elif op is Op.RECIPROCAL:
@@ -112,7 +113,12 @@ class Arithmetic:
             if found is None:
                 raise CompileError(f"{op.name} of {dtype.name} has no form in {self.dialect.name}")
             result = found.format(*values)
-        return result if work is dtype else f"({self.type_of(dtype)})({result})"
+        return result if work is dtype else self._seen_as(dtype, f"({result})")
+
+    def _seen_as(self, dtype: DType, value: str) -> str:
+        """A value in another dtype: a scalar is converted, a vector keeps its bits."""
+        form = self.dialect.vectors.same_bits if self.vector and self.dialect.vectors else _CAST
+        return form.format(name=self.type_of(dtype), value=value)
 
     def _larger(self, dtype: DType, a: str, b: str) -> str:
         if not dtype.is_float:

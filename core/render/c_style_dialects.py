@@ -22,10 +22,12 @@ class VectorForms:
         declaration: What declares it, of lanes of {type}, {size} bytes of {lane_size} each.
         build: A value out of {lanes}, separated by commas.
         lane: Lane number {lane} of {value}.
-        load: The value at {pointer}, which is aligned to one lane.
-        store: The statement that writes {value} to {pointer}.
+        same_bits: The bits of {value} as a vector of type {name}.
+        load: The {count} lanes at {pointer}, which is aligned to one of them.
+        store: The statement that writes {count} lanes of {value} to {pointer}.
         operators: Operations that take whole vectors; others are done lane by lane.
         dtypes: Those that lanes may have.
+        counts: How many lanes there may be.
         largest: Bytes of the largest vector.
     """
 
@@ -33,15 +35,17 @@ class VectorForms:
     declaration: str
     build: str
     lane: str
+    same_bits: str
     load: str
     store: str
     operators: frozenset[Op]
     dtypes: frozenset[DType]
+    counts: frozenset[int]
     largest: int
 
     def hold(self, dtype: DType, count: int) -> bool:
         """Whether a value of `count` lanes is a vector and not `count` variables."""
-        return (count > 1 and count & (count - 1) == 0 and dtype in self.dtypes
+        return (count in self.counts and dtype in self.dtypes
                 and count * dtype.itemsize <= self.largest)
 
 
@@ -111,10 +115,12 @@ GNU_VECTORS: Final = VectorForms(
         "__attribute__((vector_size({size}), aligned({lane_size}), may_alias));"),
     build="({name}){{{lanes}}}",
     lane="{value}[{lane}]",
+    same_bits="({name}){value}",
     load="({name})*(const {name}_memory *)({pointer})",
     store="*({name}_memory *)({pointer}) = {value};",
     operators=frozenset({Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.NEG, Op.AND, Op.OR, Op.XOR}),
     dtypes=frozenset({*_INTEGERS, dtypes.float32, dtypes.float64}),
+    counts=frozenset({2, 4, 8, 16, 32, 64}),
     largest=64,
 )
 
