@@ -23,7 +23,7 @@ from core.ir import (
     substitute,
     toposort,
 )
-from core.simplify import simplify
+from core.simplify import conjuncts, simplify
 
 _REDUCTIONS = frozenset({Op.ADD, Op.MAX})
 
@@ -92,7 +92,7 @@ def _scatter_of(sink: UOp) -> _Scatter | None:
     outputs = frozenset(end.src[1:])
     places: dict[UOp, UOp] = {}
     gate: UOp | None = None
-    for condition in _conjuncts(chosen.src[0]):
+    for condition in conjuncts(chosen.src[0]):
         found = _place_of(condition, outputs)
         if found is not None and found[0] not in places:
             places[found[0]] = found[1]
@@ -104,17 +104,6 @@ def _scatter_of(sink: UOp) -> _Scatter | None:
     if any(storage_of(n.src[0]) is place.src[0] for n in toposort(value) if n.op is Op.LOAD):
         return None
     return _Scatter(end, value, places, gate)
-
-
-def _conjuncts(gate: UOp) -> list[UOp]:
-    found, pending = [], [gate]
-    while pending:
-        condition = pending.pop()
-        if condition.op is Op.AND:
-            pending.extend(condition.src)
-        else:
-            found.append(condition)
-    return found
 
 
 def _place_of(condition: UOp, outputs: frozenset[UOp]) -> tuple[UOp, UOp] | None:

@@ -96,7 +96,6 @@ def _device_name(call: UOp) -> str | None:
 
 
 def _compile_kernels(sinks: Sequence[UOp], opened: OpenedDevice) -> None:
-    renderer = opened.renderer
     started = time.perf_counter()
     generated = []
     with quiet_collector(), ProgressLine(opened.name, len(sinks)) as line:
@@ -104,24 +103,12 @@ def _compile_kernels(sinks: Sequence[UOp], opened: OpenedDevice) -> None:
             generated.append(_generate(sink, opened))
             line.show(len(generated))
     STATISTICS.generate_seconds += time.perf_counter() - started
-    binaries: list[bytes | None] = []
-    for program, source in generated:
-        binaries.append(BINARIES.get(_key(source, opened)) if renderer.compiler.key else None)
-        if binaries[-1] is not None:
-            STATISTICS.disk_hits += 1
-            if events.observers:
-                events.emit(events.CacheHit(device=opened.name, program=program.arg.name))
-    missing = [k for k, binary in enumerate(binaries) if binary is None]
-    if missing:
-        for k, made in zip(missing, _run_compiler(
-                [generated[k] for k in missing], opened), strict=True):
-            binaries[k] = made
-            if renderer.compiler.key:
-                BINARIES.put(_key(generated[k][1], opened), made)
-    for sink, (program, source), binary in zip(sinks, generated, binaries, strict=True):
-        compiled = program.replace(
-            src=(*program.src, UOp(Op.SOURCE, (), source), UOp(Op.BINARY, (), binary)))
-        _programs[sink, id(opened)] = compiled
+    binaries, hits = _binaries({program.arg.name: text_ for program, text_ in generated}, opened)
+    STATISTICS.disk_hits += hits
+    for sink, (program, source) in zip(sinks, generated, strict=True):
+        binary = UOp(Op.BINARY, (), binaries[program.arg.name])
+        _programs[sink, id(opened)] = program.replace(
+            src=(*program.src, UOp(Op.SOURCE, (), source), binary))
         STATISTICS.kernels += 1
 
 
@@ -140,25 +127,46 @@ def _generate(sink: UOp, opened: OpenedDevice) -> tuple[UOp, str]:
     return program, source
 
 
-def _run_compiler(generated: Sequence[tuple[UOp, str]], opened: OpenedDevice) -> list[bytes]:
+def _binaries(
+    sources: Mapping[str, str], opened: OpenedDevice
+) -> tuple[dict[str, bytes], int]:
+    """(binaries of rendered programs by name, how many were on the disk); the others are made."""
+    kept = bool(opened.renderer.compiler.key)
+    found: dict[str, bytes] = {}
+    for name, source in sources.items():
+        binary = BINARIES.get(_key(source, opened)) if kept else None
+        if binary is not None:
+            found[name] = binary
+            if events.observers:
+                events.emit(events.CacheHit(device=opened.name, program=name))
+    missing = {name: source for name, source in sources.items() if name not in found}
+    for name, binary in _run_compiler(missing, opened).items() if missing else ():
+        found[name] = binary
+        if kept:
+            BINARIES.put(_key(sources[name], opened), binary)
+    return found, len(sources) - len(missing)
+
+
+def _run_compiler(sources: Mapping[str, str], opened: OpenedDevice) -> dict[str, bytes]:
     started = time.perf_counter()
     try:
-        binaries = opened.renderer.compiler.compile([source for _, source in generated])
+        binaries = opened.renderer.compiler.compile(list(sources.values()))
     except CompileError as error:
         if events.observers:
             events.emit(events.Failed(device=opened.name, stage="compile", reason=str(error)))
         raise
     seconds = time.perf_counter() - started
     STATISTICS.backend_seconds += seconds
-    for (program, _), binary in zip(generated, binaries, strict=True):
+    compiled = dict(zip(sources, binaries, strict=True))
+    for name, binary in compiled.items():
         if events.observers:
-            events.emit(events.Compiled(device=opened.name, program=program.arg.name,
-                                        size_bytes=len(binary), seconds=seconds / len(generated)))
+            events.emit(events.Compiled(device=opened.name, program=name,
+                                        size_bytes=len(binary), seconds=seconds / len(compiled)))
         if settings.DEBUG >= 1:
-            milliseconds = seconds / len(generated) * 1e3
-            sys.stderr.write(f"{opened.name:6} compiled {program.arg.name} to {len(binary)} bytes "
+            milliseconds = seconds / len(compiled) * 1e3
+            sys.stderr.write(f"{opened.name:6} compiled {name} to {len(binary)} bytes "
                              f"in {milliseconds:.1f} ms\n")
-    return binaries
+    return compiled
 
 
 def compile_linears(programs: Mapping[str, UOp], opened: OpenedDevice) -> dict[str, bytes]:
@@ -171,22 +179,8 @@ def compile_linears(programs: Mapping[str, UOp], opened: OpenedDevice) -> dict[s
     Raises:
         CompileError: One does not compile.
     """
-    found: dict[str, bytes] = {}
-    missing: dict[str, str] = {}
-    for name, linear in programs.items():
-        source = opened.renderer.render(name, linear)
-        binary = BINARIES.get(_key(source, opened)) if opened.renderer.compiler.key else None
-        if binary is None:
-            missing[name] = source
-        else:
-            found[name] = binary
-    if missing:
-        binaries = opened.renderer.compiler.compile(list(missing.values()))
-        for (name, source), binary in zip(missing.items(), binaries, strict=True):
-            found[name] = binary
-            if opened.renderer.compiler.key:
-                BINARIES.put(_key(source, opened), binary)
-    return found
+    sources = {name: opened.renderer.render(name, linear) for name, linear in programs.items()}
+    return _binaries(sources, opened)[0]
 
 
 def _key(source: str, opened: OpenedDevice) -> str:

@@ -17,9 +17,6 @@ class Counters:
         time_sum_s: Seconds that they ran, where they were timed (DEBUG=2).
         mem_used: Bytes of storage alive; not reset.
         mem_peak: Largest `mem_used` so far.
-        compiled_kernels: Programs compiled or found in the disk cache.
-        generate_seconds: Python time of scheduling and code generation.
-        backend_seconds: Time of the devices' compilers.
     """
 
     kernel_count: int = 0
@@ -28,9 +25,6 @@ class Counters:
     time_sum_s: float = 0.0
     mem_used: int = 0
     mem_peak: int = 0
-    compiled_kernels: int = 0
-    generate_seconds: float = 0.0
-    backend_seconds: float = 0.0
 
     def reset(self) -> None:
         """Start counting anew; storage that is alive stays counted."""

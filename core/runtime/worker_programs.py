@@ -114,13 +114,8 @@ class _Listing:
         """Call the function at an address."""
         values = [self.value(a) for a in (function, *arguments)]
         # The last effect makes the node its own: the same call may stand twice.
-        address = self._append(values[0].alu(Op.ADD, self._zero()))
+        address = values[0] if self._last is None else values[0].after(self._last)
         return self._effect(UOp(Op.CALL, (address, *values[1:])))
-
-    def _zero(self) -> UOp:
-        """0, from a word that only this listing uses: never folded, so calls stay apart."""
-        zero = self.word(0)
-        return self.load(zero, 0)
 
     def word(self, first: UOp | int) -> UOp:
         """A private word that starts with a value."""

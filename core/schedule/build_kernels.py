@@ -30,7 +30,7 @@ from core.ir import (
 from core.schedule.assign_ranges import Computation, Kernel, Plan
 from core.schedule.cost import Choice, extent
 from core.schedule.index_math import Demand, Placeholders, conjunction, flat_position
-from core.simplify import simplify_index
+from core.simplify import conjuncts, simplify_index
 
 
 class Lowered(NamedTuple):
@@ -47,20 +47,9 @@ def neutral(op: Op, dtype: Any) -> Any:
     return 1 if op is Op.MUL else dtype.minimum
 
 
-def _conjuncts(gate: UOp | None) -> frozenset[UOp]:
-    found, pending = set(), [] if gate is None else [gate]
-    while pending:
-        g = pending.pop()
-        if g.op is Op.AND:
-            pending.extend(g.src)
-        else:
-            found.add(g)
-    return frozenset(found)
-
-
 def _where_valid(condition: UOp, yes: UOp | None, no: UOp | None) -> UOp | None:
     """Gate of WHERE(condition, yes, no) from those of its branches."""
-    if yes is not None and _conjuncts(yes) <= _conjuncts(condition):
+    if yes is not None and conjuncts(yes).keys() <= conjuncts(condition).keys():
         yes = None
     if yes is None and no is None:
         return None

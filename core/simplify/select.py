@@ -17,10 +17,15 @@ _MOST_CLAUSES: Final = 32
 
 
 def conjuncts(gate: UOp, op: Op = Op.AND) -> dict[UOp, None]:
-    """The clauses of a conjunction, in order; of a long one, the last."""
+    """The clauses of a conjunction, the last first; a very long one is its own only clause.
+
+    A part of the clauses would be no answer: callers put the conjunction together again.
+    """
     found: dict[UOp, None] = {}
     pending = [gate]
-    while pending and len(found) < _MOST_CLAUSES:
+    while pending:
+        if len(found) >= _MOST_CLAUSES:
+            return {gate: None}
         clause = pending.pop()
         if clause.op is op:
             pending.extend(clause.src)
@@ -106,7 +111,7 @@ def _ordered_clauses(found: UOp) -> UOp | None:
     if found.shape or found.src[0].op is Op.CONST or found.src[1].op is Op.CONST:
         return None
     clauses = list(conjuncts(found))
-    if len(clauses) >= _MOST_CLAUSES:
+    if clauses == [found]:
         return None
     limits: dict[UOp, int] = {}
     others: list[UOp] = []

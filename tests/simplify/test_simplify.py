@@ -1,5 +1,6 @@
 """`simplify` on random expressions: same values everywhere, bounds that hold, one fixed point."""
 
+from functools import reduce
 from random import Random
 
 import pytest
@@ -186,3 +187,13 @@ def test_nothing_is_kept_alive():
     for number in range(4, 40):
         work(number)
     assert live_count() <= before + 4
+
+
+def test_a_very_long_gate_implies_nothing_by_a_part_of_it():
+    """WHERE(g, WHERE(h, x, y), z): h has one clause more than g, past those that are looked at."""
+    flags = [UOp.variable(f"v{k}", 0, 1, slot=10 + k).ne(0) for k in range(40)]
+    inner = reduce(UOp.__and__, flags)
+    outer = reduce(UOp.__and__, flags[1:])
+    value = outer.where(inner.where(UOp.const(1), UOp.const(2)), UOp.const(3))
+    at = {leaf: int(leaf.arg.slot > 10) for leaf in leaves_of(value)}
+    assert evaluate_scalars(value, at) == evaluate_scalars(simplify(value), at) == [2]
