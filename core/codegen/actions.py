@@ -24,6 +24,7 @@ from core.ir import (
     Op,
     UOp,
     map_graph,
+    neutral_element,
     open_ranges,
     storage_of,
     substitute,
@@ -124,20 +125,14 @@ class Split:
                     loop in open_ranges(i) for i in original.src[1:]):
                 return node.replace(src=(node.src[0], node.src[1].valid(inside), *node.src[2:]))
             if original.op is Op.REDUCE and loop in original.src[1:]:
-                empty = node.src[0].const_like(_neutral(node))
+                empty = node.src[0].const_like(
+                    neutral_element(node.arg.op, node.dtype))
                 masked = inside.where(node.src[0], empty)
                 return node.replace(src=(masked, *node.src[1:]))
             return node
 
         marked = map_graph(sink, visit)
         return simplify(replace_range(marked, loop, value, (outer, inner)))
-
-
-def _neutral(reduce: UOp) -> Any:
-    op = reduce.arg.op
-    if op is Op.ADD:
-        return 0
-    return 1 if op is Op.MUL else reduce.dtype.minimum
 
 
 @dataclass(frozen=True)

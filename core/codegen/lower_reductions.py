@@ -16,7 +16,17 @@ from __future__ import annotations
 from itertools import count, product
 
 from core.codegen.loop_nest import LoopNest, is_expanded, trip_count
-from core.ir import AddressSpace, AxisType, BufferSlot, DType, Op, UOp, map_graph, open_ranges
+from core.ir import (
+    AddressSpace,
+    AxisType,
+    BufferSlot,
+    DType,
+    Op,
+    UOp,
+    map_graph,
+    neutral_element,
+    open_ranges,
+)
 from core.ir import substitute as substitute_nodes
 from core.simplify import simplify
 
@@ -64,7 +74,7 @@ class _Reducer:
         accumulator = private_buffer(next(self.buffers), node.dtype, size, AddressSpace.REG)
         outer = sorted((r for r in opened if not is_expanded(r)), key=lambda r: r.arg.id)
         place = accumulator.after(*outer).index(position)
-        start = place.store(node.const_like(_neutral(op, node.dtype))).end(*axes)
+        start = place.store(node.const_like(neutral_element(op, node.dtype))).end(*axes)
         inside = accumulator.after(start, *loops).index(position)
         result = inside.load()
         moved = substitute_nodes(value, fresh)
@@ -105,12 +115,6 @@ class _Reducer:
             pairs = [a.alu(node.arg.op, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
             parts = pairs + ([parts[-1]] if len(parts) % 2 else [])
         return parts[0] if lane is None else parts[0].reduce(node.arg.op, axes=1)
-
-
-def _neutral(op: Op, dtype: object) -> object:
-    if op is Op.ADD:
-        return 0
-    return 1 if op is Op.MUL else dtype.minimum  # type: ignore[attr-defined]
 
 
 def _copies_of(value: UOp, ranges: list[UOp]) -> list[UOp]:

@@ -29,6 +29,7 @@ from core.ir.operation import (
     TERNARY,
     UNARY,
     Op,
+    neutral_element,
     operation_flops,
 )
 from core.ir.pattern import Pattern, Rule, const_var, literal, node, var
@@ -54,7 +55,7 @@ __all__ = [
     "Invalid", "KernelInfo", "LoopRange", "Op", "ParamSlot", "Pattern", "ProgramInfo", "Reduction",
     "Rule", "RuleSet", "UOp", "address_space", "bounds", "broadcast_shapes", "const_var",
     "constant", "device_of", "dimensions", "dtype_named", "dtypes", "largest_dimension", "literal",
-    "live_count", "map_graph", "maximum_of", "minimum_of", "node", "open_ranges",
+    "live_count", "map_graph", "maximum_of", "minimum_of", "neutral_element", "node", "open_ranges",
     "operation_flops", "parse", "product", "promote", "rewrite", "same_dimension", "same_shape",
     "storage_of", "substitute", "text", "toposort", "users", "var",
 ]

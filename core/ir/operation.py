@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 from enum import IntEnum, auto
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from core.ir.dtype import DType
 
 
 class Op(IntEnum):
@@ -262,3 +264,13 @@ def operation_flops(op: Op) -> int:
     if op in FUNCTIONS:
         return _FUNCTION_FLOPS
     return int(op in ELEMENTWISE)
+
+
+def neutral_element(op: Op, dtype: DType) -> Any:
+    """What a reduction by ADD, MUL or MAX starts from: combining it changes nothing but -0.0.
+
+    A sum starts from +0.0, as numpy's does.
+    """
+    if op is Op.MAX:
+        return dtype.minimum
+    return {Op.ADD: 0, Op.MUL: 1}[op]

@@ -17,19 +17,17 @@ from core.ir import ALL_DTYPES, Op, UOp, parse, text
 from core.plugin import (
     Allocator,
     Compiler,
-    DeviceSpec,
     LaunchSize,
     Loader,
     OpenDevice,
     Program,
     Renderer,
     Target,
-    hookimpl,
 )
 from core.reference.formats import Array
 from core.reference.run import run
 
-_FORMAT: Final = "graph"
+GRAPH_FORMAT: Final = "graph"
 _ALIGNMENT: Final = 64
 #: Operands of one kernel: there is no limit, but the scheduler wants a number.
 _MAX_BUFFERS: Final = 1 << 10
@@ -98,7 +96,7 @@ class GraphRenderer(Renderer):
     """Writes a graph in its text form."""
 
     name = "GRAPH"
-    binary_format = _FORMAT
+    binary_format = GRAPH_FORMAT
     code_for_op = frozenset(Op)
 
     def __init__(self) -> None:
@@ -142,36 +140,3 @@ class GraphLoader(Loader):
             return GraphProgram(binary)
         except (ValueError, LookupError, CoreError) as error:
             raise DeviceError(f"the binary of {name} is no graph: {str(error)[:200]}") from error
-
-
-def only_index(spec: DeviceSpec, variant: int | str) -> None:
-    """Raise unless the first and only device of a kind is asked for."""
-    if variant not in (0, ""):
-        raise DeviceError(f"there is no {spec.name}:{variant}: there is one",
-                          cure=f"use {spec.name}")
-
-
-@hookimpl
-def core_open_device(spec: DeviceSpec, variant: int | str) -> OpenDevice:
-    """Open the interpreter."""
-    only_index(spec, variant)
-    return ReferenceDevice()
-
-
-@hookimpl
-def core_renderers(device: OpenDevice) -> Sequence[Renderer]:
-    """The text form."""
-    return (GraphRenderer(),) if isinstance(device, ReferenceDevice) else ()
-
-
-@hookimpl
-def core_allocator(device: OpenDevice) -> Allocator | None:
-    """numpy's memory."""
-    return ArrayAllocator() if isinstance(device, ReferenceDevice) else None
-
-
-@hookimpl
-def core_loader(device: OpenDevice, binary_format: str) -> Loader | None:
-    """The reader of the text form."""
-    wanted = isinstance(device, ReferenceDevice) and binary_format == _FORMAT
-    return GraphLoader() if wanted else None

@@ -10,22 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from core.ir import ALL_DTYPES, Op, UOp, text
+from core.ir import ALL_DTYPES
 from core.plugin import (
     Allocator,
     Compiler,
-    DeviceSpec,
     LaunchSize,
     Loader,
     OpenDevice,
     Program,
-    Renderer,
     Target,
-    hookimpl,
 )
-from core.reference.device import only_index
+from core.reference.device import GraphRenderer
 
-_FORMAT: Final = "none"
+NULL_FORMAT: Final = "none"
 
 
 class NullDevice(OpenDevice):
@@ -80,19 +77,14 @@ class NullCompiler(Compiler):
         return [b""] * len(sources)
 
 
-class NullRenderer(Renderer):
+class NullRenderer(GraphRenderer):
     """Prints a program as text of the IR; takes every op, as a device that has all would."""
 
     name = "TEXT"
-    binary_format = _FORMAT
-    code_for_op = frozenset(Op)
+    binary_format = NULL_FORMAT
 
     def __init__(self) -> None:
         self.compiler = NullCompiler()
-
-    def render(self, name: str, linear: UOp) -> str:
-        """The text of the program."""
-        return text(linear)
 
 
 class NullProgram(Program):
@@ -116,28 +108,3 @@ class NullLoader(Loader):
     def load(self, name: str, binary: bytes) -> Program:
         """A program that does nothing."""
         return NullProgram()
-
-
-@hookimpl
-def core_open_device(spec: DeviceSpec, variant: int | str) -> OpenDevice:
-    """Open nothing."""
-    only_index(spec, variant)
-    return NullDevice()
-
-
-@hookimpl
-def core_renderers(device: OpenDevice) -> Sequence[Renderer]:
-    """Text of the IR."""
-    return (NullRenderer(),) if isinstance(device, NullDevice) else ()
-
-
-@hookimpl
-def core_allocator(device: OpenDevice) -> Allocator | None:
-    """Blocks without memory."""
-    return NullAllocator() if isinstance(device, NullDevice) else None
-
-
-@hookimpl
-def core_loader(device: OpenDevice, binary_format: str) -> Loader | None:
-    """The loader of nothing."""
-    return NullLoader() if isinstance(device, NullDevice) and binary_format == _FORMAT else None

@@ -11,6 +11,6 @@ from core.plugin import DeviceSpec, hookimpl
 def core_devices() -> Sequence[DeviceSpec]:
     """Both are used only when asked for; REFERENCE also when there is nothing else."""
     return (
-        DeviceSpec(name="REFERENCE", module="core.reference.device"),
-        DeviceSpec(name="NULL", module="core.reference.null"),
+        DeviceSpec(name="REFERENCE", module="core.reference.hooks"),
+        DeviceSpec(name="NULL", module="core.reference.hooks"),
     )

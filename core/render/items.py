@@ -25,10 +25,15 @@ def pack_arguments(addresses: Iterable[int], scalars: Iterable[float]) -> bytes:
         addresses: Of the buffers' first bytes.
         scalars: Python's floats become doubles, its ints 64 bits.
     """
-    return b"".join([
-        *(struct.pack("Q", address) for address in addresses),
-        *(struct.pack("d", v) if isinstance(v, float) else struct.pack("Q", int(v) & _WORD)
-          for v in scalars)])
+    words = [*addresses, *map(slot_word, scalars)]
+    return struct.pack(f"{len(words)}Q", *words)
+
+
+def slot_word(value: int | float) -> int:
+    """The 8 bytes of a scalar argument as an integer: a double's bits, or modulo 2^64."""
+    if isinstance(value, float):
+        return int(struct.unpack("Q", struct.pack("d", value))[0])
+    return int(value) & _WORD
 
 
 def lanes(node: UOp) -> int:

@@ -3,14 +3,13 @@
 `worker` runs on each helping thread until it is told to stop; `replay` runs on the caller. Both
 walk the same table, one row per call:
 
-    row: function, arguments, items, share, meet, taken        int64 each, one cache line
+    row: function, arguments, items, share, meet, taken        (core.plugin.replay_table)
 
 A row with a share of 0 is run by the caller alone, as a whole. Otherwise whoever is free takes the
 next `share` items. `meet` lets all threads wait for each other before the row; they meet once more
-behind the last row. Words of the control block that change hands lie on cache lines of their own.
-A worker that found nothing to do for a while sleeps in the kernel (futex, Linux), so an idle
-process uses no processor. The protocol and its constants: algorithms 4.6 and cpu-recipes 6 of the
-design, measured there.
+behind the last row. A worker that found nothing to do for a while sleeps in the kernel (futex,
+Linux), so an idle process uses no processor. The protocol and its constants: algorithms 4.6 and
+cpu-recipes 6 of the design, measured there.
 """
 
 from __future__ import annotations
@@ -20,19 +19,26 @@ from contextlib import contextmanager
 from typing import Final
 
 from core.ir import AddressSpace, AxisType, BufferSlot, LoopRange, Op, ParamSlot, UOp, dtypes
+from core.plugin.replay_table import (
+    ARGUMENTS,
+    BASE,
+    CONTROL_WORDS,
+    FUNCTION,
+    GENERATION,
+    ITEMS,
+    MEET,
+    MET,
+    ROW_WORDS,
+    ROWS,
+    SCALARS,
+    SHARE,
+    SLEEPING,
+    STOP,
+    TABLE_ROWS,
+    TAKEN,
+    THREADS,
+)
 
-#: int64 words of a row, and their order.
-ROW_WORDS: Final = 8
-FUNCTION, ARGUMENTS, ITEMS, SHARE, MEET, TAKEN = range(6)
-#: Rows that the table holds.
-TABLE_ROWS: Final = 512
-#: int64 words of the control block, and where each lies.
-CONTROL_WORDS: Final = 32
-GENERATION, SLEEPING, MET = 0, 8, 16
-ROWS, THREADS, BASE, STOP = 24, 25, 26, 27
-#: Scalar arguments, behind the two buffers (control, table): addresses of two C functions, the
-#: number of the futex call, how often a worker looks before it sleeps.
-SCALARS: Final = ("syscall", "sched_yield", "futex_number", "patience")
 _WAIT, _WAKE, _EVERYONE = 128, 129, 1 << 30  # FUTEX_WAIT and FUTEX_WAKE, both private
 _LOOKS_BEFORE_YIELDING: Final = 2048
 _CALLER: Final = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from core.ir import (
     ELEMENTWISE,
@@ -24,6 +24,7 @@ from core.ir import (
     dtypes,
     largest_dimension,
     map_graph,
+    neutral_element,
     substitute,
     toposort,
 )
@@ -38,13 +39,6 @@ class Lowered(NamedTuple):
 
     value: UOp
     valid: UOp | None
-
-
-def neutral(op: Op, dtype: Any) -> Any:
-    """The value that a reduction starts from."""
-    if op is Op.ADD:
-        return 0
-    return 1 if op is Op.MUL else dtype.minimum
 
 
 def _where_valid(condition: UOp, yes: UOp | None, no: UOp | None) -> UOp | None:
@@ -166,7 +160,7 @@ class KernelBuilder:
     def _reduce(node: UOp, computation: Computation, source: Lowered) -> Lowered:
         value, op = source.value, node.arg.op
         if source.valid is not None:
-            value = source.valid.where(value, value.const_like(neutral(op, value.dtype)))
+            value = source.valid.where(value, value.const_like(neutral_element(op, value.dtype)))
         ranges = [r for r in computation.reduce_ranges if r.op is Op.RANGE]
         if op is Op.ADD:
             value, inner = _melted(value)

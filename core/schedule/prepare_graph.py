@@ -13,9 +13,18 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
-from core.ir import DType, Op, UOp, dtypes, largest_dimension, map_graph, substitute, toposort
+from core.ir import (
+    DType,
+    Op,
+    UOp,
+    dtypes,
+    largest_dimension,
+    map_graph,
+    neutral_element,
+    substitute,
+    toposort,
+)
 from core.plugin import Target
-from core.schedule.build_kernels import neutral
 from core.schedule.graph_facts import value_sources
 
 # Reductions shorter than this stay whole (algorithms.md 4.3).
@@ -45,7 +54,7 @@ def prepare_graph(sink: UOp, target: Target) -> UOp:
             return bitcast_by_shifts(node.src[0], node.dtype)
         if node.op is Op.REDUCE:
             if 0 in node.src[0].shape:
-                return node.const_like(neutral(node.arg.op, node.dtype)).expand(node.shape)
+                return node.const_like(neutral_element(node.arg.op, node.dtype)).expand(node.shape)
             if node.dtype.is_float and node.dtype.bits < 32 and node.arg.op is not Op.MAX:
                 wide = node.src[0].cast(dtypes.float32).reduce(node.arg.op, axes=node.arg.axes)
                 return split_reduction(wide, target).cast(node.dtype)

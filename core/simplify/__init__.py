@@ -9,6 +9,6 @@ from core.simplify.select import conjuncts
 simplify_index = simplify
 
 __all__ = [
-    "FACTOR_OUT_OF_SUM", "INDEX_RULES", "RULES", "UNIT_RANGES", "conjuncts", "drop_unit_ranges", "prove",
-    "shrink_ranges", "simplify", "simplify_index", "simplify_valid",
+    "FACTOR_OUT_OF_SUM", "INDEX_RULES", "RULES", "UNIT_RANGES", "conjuncts", "drop_unit_ranges",
+    "prove", "shrink_ranges", "simplify", "simplify_index", "simplify_valid",
 ]

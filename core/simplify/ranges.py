@@ -6,7 +6,7 @@ allows to, and is in no other set. `UNIT_RANGES` is for graphs without STAGE ove
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from core.ir import (
     Op,
@@ -16,6 +16,7 @@ from core.ir import (
     UOp,
     bounds,
     dimensions,
+    neutral_element,
     open_ranges,
     product,
     rewrite,
@@ -113,17 +114,11 @@ def _one_point(found: UOp, g: UOp, x: UOp, y: UOp) -> UOp | None:
         if open_gate:
             inner = gate.where(substitute(x, at), UOp.invalid(found.dtype))
             return _rest(found, inner, [s for s in ranges if s is not r])
-        return gate.where(value, value.const_like(_neutral(found.arg.op, found.dtype)))
+        return gate.where(value, value.const_like(neutral_element(found.arg.op, found.dtype)))
     return None
 
 
 _CLOSERS: Final = frozenset({Op.REDUCE, Op.STAGE, Op.END})
-
-
-def _neutral(op: Op, dtype: Any) -> Any:
-    if op is Op.ADD:
-        return 0
-    return 1 if op is Op.MUL else dtype.minimum
 
 
 def _factor_out(found: UOp, x: UOp, y: UOp) -> UOp | None:
@@ -149,7 +144,7 @@ def _without_constants(found: UOp) -> UOp | None:
         return found.replace(src=(value, *kept))
     if found.op is Op.END or is_definite(value):
         return value
-    neutral = value.const_like(_neutral(found.arg.op, found.dtype))
+    neutral = value.const_like(neutral_element(found.arg.op, found.dtype))
     gated = is_gated(value) and is_definite(value.src[0], value.src[1])
     return value.src[0].where(value.src[1], neutral) if gated else None
 

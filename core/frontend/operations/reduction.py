@@ -24,11 +24,10 @@ from core.frontend.conversion import accumulator, as_dtype, default_int, sum_res
 from core.frontend.iota import tabulate
 from core.frontend.operations.arithmetic import mirrored
 from core.frontend.operations.movement import MovementOperations
-from core.ir import DType, Op, UOp, dtypes
+from core.ir import Op, UOp, dtypes, neutral_element
 
 # A scan of more elements than this goes in two levels: within parts, then over their totals.
 _SCAN_PART = 32
-_NEUTRAL = {Op.ADD: 0, Op.MUL: 1}
 
 
 class ReductionOperations(MovementOperations):
@@ -257,11 +256,6 @@ def kept(uop: UOp, shape: tuple[Any, ...], axes: Sequence[int], keepdim: bool) -
     return uop.reshape([1 if a in axes else s for a, s in enumerate(shape)])
 
 
-def neutral(op: Op, dtype: DType) -> Any:
-    """What changes nothing when it is combined by `op`."""
-    return dtype.minimum if op is Op.MAX else _NEUTRAL[op]
-
-
 def scan(uop: UOp, op: Op, axis: int) -> UOp:
     """Inclusive scan along an axis, in two levels."""
     if not uop.shape or uop.shape[axis] == 0:
@@ -276,7 +270,7 @@ def _scan_front(uop: UOp, op: Op) -> UOp:
         return _scan_part(uop.reshape((1, *uop.shape)), op).reshape(uop.shape)
     parts = -(-extent // _SCAN_PART)
     whole = parts * _SCAN_PART
-    fill = uop.const_like(neutral(op, uop.dtype))
+    fill = uop.const_like(neutral_element(op, uop.dtype))
     if whole != extent:
         mask = _as_first(tabulate(lambda r: r < extent, whole), (whole, *rest))
         offset = (0,) * len(uop.shape)
@@ -304,7 +298,7 @@ def _scan_part(uop: UOp, op: Op) -> UOp:
     pairs = (size, parts, size, *rest)  # (j, part, i, ...): element j seen from i
     by_j = front(uop, [1]).reshape((size, parts, 1, *rest))
     mask = tabulate(lambda j, i: j <= i, size, size).reshape((size, 1, size, *(1 for _ in rest)))
-    fill = uop.const_like(neutral(op, uop.dtype))
+    fill = uop.const_like(neutral_element(op, uop.dtype))
     seen = elementwise(Op.WHERE, broadcast(mask, pairs), broadcast(by_j, pairs), fill)
     return seen.reduce(op, axes=1)
 

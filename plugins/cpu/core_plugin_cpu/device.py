@@ -22,7 +22,7 @@ from core.plugin import (
     Renderer,
     hookimpl,
 )
-from core.render import code_for_op, render_llvm
+from core.render import code_for_op, pack_arguments, render_llvm
 from core.toolchain import (
     LoadedObject,
     Machine,
@@ -34,7 +34,7 @@ from core.toolchain import (
 from core_plugin_cpu.host import host_target
 from core_plugin_cpu.memory import HostAllocator, HostBlock
 from core_plugin_cpu.pool import SIGNATURE, ThreadPool
-from core_plugin_cpu.recording import HostRecording, slot_word
+from core_plugin_cpu.recording import HostRecording
 
 _FORMAT: Final = "object"
 
@@ -119,8 +119,8 @@ class HostProgram(Program):
 
         core records its launches, and a recording shares them among threads; this is for others.
         """
-        words = [block.address for block in buffers] + [slot_word(value) for value in scalars]
-        arguments = (ctypes.c_uint64 * max(len(words), 1))(*words)
+        arguments = ctypes.create_string_buffer(
+            pack_arguments((block.address for block in buffers), scalars))
         start = perf_counter() if wait else 0.0
         self._function(ctypes.addressof(arguments), 0, global_size[0], 0)
         return perf_counter() - start if wait else None

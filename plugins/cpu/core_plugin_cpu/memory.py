@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import os
 from typing import Any, Final
 
 from core.plugin import Allocator, OpenDevice, OutOfMemoryError, UnsupportedError
+from core.plugin.host_memory import HostMemory, address_of
 
-_ALIGNMENT: Final = 64
-_SMALLEST_MAPPING: Final = 1 << 16  # below, a whole page for each block would be a waste
+_MEMORY: Final = HostMemory()
 
 
 class HostBlock:
@@ -57,23 +55,23 @@ class HostAllocator(Allocator):
         try:
             if size_bytes > host_memory():
                 raise MemoryError
-            return _new_block(size_bytes)
-        except (MemoryError, OSError, ValueError, OverflowError) as error:
+            memory = _MEMORY.allocate(size_bytes)
+        except MemoryError as error:
             message = (f"no room for {size_bytes} bytes: {free_memory()} of the host's "
                        f"{host_memory()} bytes are free")
             raise OutOfMemoryError(message, cure="free tensors, or use smaller ones") from error
+        return HostBlock(address_of(memory), memory)
 
     def free(self, block: HostBlock) -> None:
         """The memory goes with the last view of it."""
 
     def copy_in(self, block: HostBlock, offset: int, source: memoryview) -> None:
         """Copy from another part of the host's memory."""
-        block.memory[offset:offset + source.nbytes] = source.cast("B")
+        _MEMORY.copy_in(block.memory, offset, source)
 
     def copy_out(self, destination: memoryview, block: HostBlock, offset: int) -> None:
         """Copy to another part of the host's memory."""
-        view = destination.cast("B")
-        view[:] = block.memory[offset:offset + view.nbytes]
+        _MEMORY.copy_out(destination, block.memory, offset)
 
     def view(self, block: HostBlock, offset: int, size_bytes: int) -> HostBlock:
         """A part of a block."""
@@ -88,18 +86,3 @@ class HostAllocator(Allocator):
     def host_view(self, block: HostBlock) -> memoryview:
         """The bytes themselves."""
         return block.memory
-
-
-def _new_block(size: int) -> HostBlock:
-    """A block whose first byte is aligned: a mapping of its own, or a part of a bytearray."""
-    if size >= _SMALLEST_MAPPING:
-        owner: Any = mmap.mmap(-1, size)
-        skipped = 0
-    else:
-        owner = bytearray(size + _ALIGNMENT)
-        skipped = -_address(owner) % _ALIGNMENT
-    return HostBlock(_address(owner) + skipped, memoryview(owner)[skipped:skipped + size])
-
-
-def _address(owner: Any) -> int:
-    return ctypes.addressof(ctypes.c_char.from_buffer(owner))

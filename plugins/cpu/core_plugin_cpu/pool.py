@@ -19,18 +19,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-from core.plugin import UnsupportedError
+from core.plugin import UnsupportedError, replay_table
 from core.toolchain import LoadedObject
 from core_plugin_cpu.memory import HostAllocator, HostBlock
 
 SIGNATURE: Final = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-#: One row: function, arguments, items, share, meet, taken, and two words to fill the cache line.
-ROW: Final = struct.Struct("QQqqqq16x")
-_TABLE_ROWS: Final = 512
-_CONTROL_BYTES: Final = 32 * 8
-_ROWS_AND_THREADS: Final = struct.Struct("qq")
-_ROWS_AT: Final = 24 * 8  # THREADS follows
+_TABLE_BYTES: Final = replay_table.TABLE_ROWS * replay_table.ROW.size
+_CONTROL_BYTES: Final = replay_table.CONTROL_WORDS * 8
+_WORD: Final = struct.Struct("q")
 _STACK_BYTES: Final = 16 << 20  # room for a kernel's private scratch
 _FUTEX_NUMBERS: Final = {"x86_64": 202, "aarch64": 98}
 # How often a worker looks for work before it sleeps: a fraction of a millisecond.
@@ -56,7 +53,7 @@ class ThreadPool:
         self.lock = threading.Lock()
         allocator = HostAllocator()
         self._control: HostBlock = allocator.allocate(_CONTROL_BYTES)
-        self._table: HostBlock = allocator.allocate(_TABLE_ROWS * ROW.size)
+        self._table: HostBlock = allocator.allocate(_TABLE_BYTES)
         self._control.memory[:] = bytes(_CONTROL_BYTES)
         self._threads: list[threading.Thread] = []
         self._arguments: ctypes.Array[ctypes.c_int64] | None = None
@@ -79,7 +76,8 @@ class ThreadPool:
         process = ctypes.CDLL(None)
         address = [ctypes.cast(getattr(process, name), ctypes.c_void_p).value or 0
                    for name in ("syscall", "sched_yield")]
-        return (ctypes.c_int64 * 6)(
+        # In the order of `replay_table.SCALARS`.
+        return (ctypes.c_int64 * (2 + len(replay_table.SCALARS)))(
             self._control.address, self._table.address, *address,
             _FUTEX_NUMBERS[platform.machine()], _PATIENCE)
 
@@ -121,12 +119,15 @@ class ThreadPool:
             if shared and self.size > 1 and not self._threads:
                 self._start()
             threads = self.size if shared else 1
-            for first in range(0, len(rows), _TABLE_ROWS * ROW.size):
-                part = rows[first:first + _TABLE_ROWS * ROW.size]
+            for first in range(0, len(rows), _TABLE_BYTES):
+                part = rows[first:first + _TABLE_BYTES]
                 ctypes.memmove(self._table.address, part, len(part))
-                _ROWS_AND_THREADS.pack_into(
-                    self._control.memory, _ROWS_AT, len(part) // ROW.size, threads)
+                self._tell(replay_table.ROWS, len(part) // replay_table.ROW.size)
+                self._tell(replay_table.THREADS, threads)
                 self._functions["replay"](ctypes.addressof(self._arguments), 0, 1, 0)
+
+    def _tell(self, word: int, value: int) -> None:
+        _WORD.pack_into(self._control.memory, word * _WORD.size, value)
 
     def close(self) -> None:
         """End the threads; a later run starts new ones."""

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from core.plugin import RecordedCall, Recording
-from core_plugin_cpu.pool import ROW, SIGNATURE, ThreadPool
+from core.plugin import RecordedCall, Recording, replay_table
+from core.render import slot_word
+from core_plugin_cpu.pool import SIGNATURE, ThreadPool
 
 _SLOT: Final = 8
-_WORD: Final = (1 << 64) - 1
 
 
 class HostRecording(Recording):
@@ -42,7 +42,7 @@ class HostRecording(Recording):
         buffer = scalar = 0
         for call in calls:
             shared = call.items > 1 and self._pool.size > 1
-            rows.append(ROW.pack(
+            rows.append(replay_table.ROW.pack(
                 call.program.address, start + position * _SLOT,  # type: ignore[attr-defined]
                 call.items, call.share if shared else 0, int(call.meet), 0))
             self._order += [(False, buffer + k) for k in range(len(call.blocks))]
@@ -71,11 +71,3 @@ class HostRecording(Recording):
                 self._single(ctypes.addressof(self._arguments), 0, self._single_items, 0)
             else:
                 self._pool.run(self._rows, shared=self._shared)
-
-
-def slot_word(value: float) -> int:
-    """The 8 bytes of a scalar argument as an integer: a double's bits, or modulo 2^64."""
-    if isinstance(value, float):
-        return int(struct.unpack("Q", struct.pack("d", value))[0])
-    return int(value) & _WORD
-
