@@ -29,7 +29,7 @@ def pack_arguments(addresses: Iterable[int], scalars: Iterable[float]) -> bytes:
     return struct.pack(f"{len(words)}Q", *words)
 
 
-def slot_word(value: int | float) -> int:
+def slot_word(value: int | float) -> int:  # noqa: PYI041 -- mypy tells them apart
     """The 8 bytes of a scalar argument as an integer: a double's bits, or modulo 2^64."""
     if isinstance(value, float):
         return int(struct.unpack("Q", struct.pack("d", value))[0])
