@@ -74,6 +74,6 @@ def test_the_file_is_in_the_package_of_the_module_or_around_it(tmp_path, monkeyp
 
 
 def test_core_says_of_its_own_devices_what_they_do_not_do():
-    file = exclusion_file("core.reference.device")
+    file = exclusion_file("core.reference.hooks")
     assert file is not None
     assert read_exclusions(file, "REFERENCE") == []
