@@ -21,7 +21,7 @@ import os
 import numpy as np
 
 from core.ir import Op, UOp, dtypes, map_graph, parse
-from core.plugin import hookimpl
+from core.plugin import DeviceError, hookimpl
 from core.reference import device as base
 
 FAULT = "{fault}"
@@ -64,6 +64,8 @@ class PlantedLoader(base.GraphLoader):
 
 @hookimpl
 def core_open_device(spec, variant):
+    if variant not in (0, ""):
+        raise DeviceError(f"there is no {{spec.name}}:{{variant}}")
     return PlantedDevice()
 
 
