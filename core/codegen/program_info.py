@@ -10,6 +10,7 @@ from core.ir import (
     Op,
     ProgramInfo,
     UOp,
+    largest_bytes,
     largest_dimension,
     open_ranges,
     operation_flops,
@@ -62,5 +63,5 @@ def program_info(sink: UOp, linear: UOp, cores: int, *, dynamic: bool = False) -
         buffers=tuple(p.arg.slot for p in buffers),
         writes=tuple(p.arg.slot for p in buffers if p.arg.slot in written),
         flops=_flops(order),
-        bytes_moved=sum(p.size_bytes for p in buffers),
+        bytes_moved=sum(map(largest_bytes, buffers)),
     )

@@ -15,7 +15,7 @@ from core.ir.arguments import (
     Reduction,
     constant,
 )
-from core.ir.bounds import bounds, largest_dimension, maximum_of, minimum_of
+from core.ir.bounds import bounds, largest_bytes, largest_dimension, maximum_of, minimum_of
 from core.ir.dtype import ALL_DTYPES, STORED_DTYPES, DType, dtype_named, dtypes, promote
 from core.ir.operation import (
     BINARY_OPS,
@@ -54,7 +54,8 @@ __all__ = [
     "AddressSpace", "AxisType", "BufferSlot", "CallInfo", "Constant", "CustomText", "DType",
     "Invalid", "KernelInfo", "LoopRange", "Op", "ParamSlot", "Pattern", "ProgramInfo", "Reduction",
     "Rule", "RuleSet", "UOp", "address_space", "bounds", "broadcast_shapes", "const_var",
-    "constant", "device_of", "dimensions", "dtype_named", "dtypes", "largest_dimension", "literal",
+    "constant", "device_of", "dimensions", "dtype_named", "dtypes", "largest_bytes",
+    "largest_dimension", "literal",
     "live_count", "map_graph", "maximum_of", "minimum_of", "neutral_element", "node", "open_ranges",
     "operation_flops", "parse", "product", "promote", "rewrite", "same_dimension", "same_shape",
     "storage_of", "substitute", "text", "toposort", "users", "var",

@@ -261,3 +261,8 @@ def largest_dimension(dimension: Any) -> int:
     return dimension if isinstance(dimension, int) else int(maximum_of(dimension))
 
 
+def largest_bytes(value: UOp) -> int:
+    """Bytes of a value, at their maximum where its shape is symbolic."""
+    return math.prod(map(largest_dimension, value.shape)) * value.dtype.itemsize
+
+

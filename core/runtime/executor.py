@@ -12,7 +12,7 @@ from typing import Any
 
 from core.foundation.errors import DeviceError, UnsupportedError
 from core.foundation.settings import settings
-from core.ir import AddressSpace, Op, ProgramInfo, UOp
+from core.ir import AddressSpace, Op, ProgramInfo, UOp, largest_bytes
 from core.plugin.interfaces import Program, Recording
 from core.plugin.opening import OpenedDevice
 from core.runtime.command_list import record
@@ -37,7 +37,7 @@ def place_of(argument: UOp, argument_count: int) -> Place:
 
     Arenas stand behind the arguments.
     """
-    offset, size = 0, argument.size_bytes
+    offset, size = 0, largest_bytes(argument)
     node = argument
     while node.op in (Op.SHRINK, Op.BITCAST):
         if node.op is Op.SHRINK:
@@ -167,11 +167,7 @@ class BoundSchedule:
             if settings.DEBUG >= 2:
                 self._run_shown(full, values)
             else:
-                for part in self.parts:
-                    if isinstance(part, Recording):
-                        part.replay(full, values)
-                    else:
-                        part.run(full, values, wait=False)
+                self.launch(full, values)
         finally:
             for (cache, size), block in zip(
                     self._caches, full[self.argument_count:], strict=False):
@@ -179,6 +175,14 @@ class BoundSchedule:
         GlobalCounters.kernel_count += len(self.steps)
         GlobalCounters.global_ops += self._flops
         GlobalCounters.global_mem += self._bytes
+
+    def launch(self, blocks: Sequence[Any], values: Mapping[int, Any]) -> None:
+        """Run every step on the blocks of arguments and arenas, without counting."""
+        for part in self.parts:
+            if isinstance(part, Recording):
+                part.replay(blocks, values)
+            else:
+                part.run(blocks, values, wait=False)
 
     def _run_shown(self, blocks: Sequence[Any], values: Mapping[int, Any]) -> None:
         """Run step by step and print a line for each (DEBUG=2)."""
