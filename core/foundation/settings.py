@@ -77,6 +77,9 @@ class Settings(threading.local):
         "int32", "dtype of Python integers and of index results.", choices=("int32", "int64")
     )
     THREADS = _declare(0, "Threads of devices that run on the host; 0: one per usable core.")
+    COPY = _declare(
+        "", "Path of all copies between devices; empty: the first that a pair has.",
+        choices=("", "queue", "kernel", "map", "host"))
     SEED = _declare(0, "Seed of the random generator before Tensor.manual_seed is called.")
 
     # How programs are compiled.

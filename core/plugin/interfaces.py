@@ -256,11 +256,18 @@ class CopyQueue(ABC):
         source_offset: int,
         size_bytes: int,
     ) -> Event:
-        """Start a copy between two blocks of this device; ordered after what came before."""
+        """Start a copy into a block of this device, from one of its blocks or a mapped one.
+
+        It sees what launches made before have written, and launches made after see the copy: the
+        queue and the device order that between them, the host waits for nothing.
+        """
 
     @abstractmethod
     def wait(self, event: Event) -> None:
-        """Return when the copy of `event`, and those submitted before it, are done."""
+        """Return when the copy of `event`, and those submitted before it, are done.
+
+        Called where the other side is another device, which does not know of this queue.
+        """
 
 
 def offers(instance: object, method: str) -> bool:

@@ -18,7 +18,7 @@ from core.plugin.opening import OpenedDevice
 from core.runtime import worker_programs
 
 if TYPE_CHECKING:
-    from core.runtime.executor import Launch
+    from core.runtime.launch import Launch
 
 
 class Span(NamedTuple):

@@ -17,7 +17,7 @@ from core.ir import AddressSpace, CallInfo, KernelInfo, Op, ParamSlot, UOp, dtyp
 from core.plugin.interfaces import OpenDevice
 from core.plugin.opening import OpenedDevice
 from core.plugin.target import Target
-from core.runtime.executor import BoundSchedule
+from core.runtime.launch import Launch, bind_launch, launch_lock
 
 #: Bytes that one launch copies at most: its counters fit into 32 bits.
 LAUNCH_BYTES: Final = 1 << 30
@@ -31,19 +31,19 @@ _COUNT, _TO, _START, _SIZES = 2, 3, 4, 5
 
 
 class Part(NamedTuple):
-    """One launch; offsets and count are in elements.
+    """One launch; all but `element` are in elements.
 
     Attributes:
         element: Bytes of an element.
         to: First element written.
         start: First element read.
-        count: Elements.
+        length: Elements.
     """
 
     element: int
     to: int
     start: int
-    count: int
+    length: int
 
 
 def parts_of(to: int, start: int, size_bytes: int) -> Iterator[Part]:
@@ -101,28 +101,29 @@ class CopyKernels:
 
     def __init__(self, opened: OpenedDevice) -> None:
         self._opened = opened
-        self._bound: dict[int, BoundSchedule] = {}
+        self._launches: dict[int, Launch] = {}
 
     def copy(self, to: Any, to_offset: int, start: Any, start_offset: int, size: int) -> None:
         """Copy bytes between two blocks that the device's programs reach."""
         for part in parts_of(to_offset, start_offset, size):
-            bound = self._bound.get(part.element)
-            if bound is None:
-                bound = self._bound[part.element] = self._compiled(part.element)
+            launch = self._launches.get(part.element)
+            if launch is None:
+                launch = self._launches[part.element] = self._compiled(part.element)
             words = 1 if part.element == 1 else part.element // _WORD
-            bound.launch([to, start, *[None] * (bound.argument_count - 2)], {
-                _COUNT: part.count, _TO: part.to, _START: part.start,
-                _SIZES: (part.to + part.count) * words,
-                _SIZES + 1: (part.start + part.count) * words})
+            with launch_lock(self._opened):
+                launch.run([to, start], {
+                    _COUNT: part.length, _TO: part.to, _START: part.start,
+                    _SIZES: (part.to + part.length) * words,
+                    _SIZES + 1: (part.start + part.length) * words}, wait=False)
 
-    def _compiled(self, element: int) -> BoundSchedule:
+    def _compiled(self, element: int) -> Launch:
         opened = self._opened
         sink = copy_kernel(element, opened.target)
         arguments = sorted((n for n in toposort(sink) if n.op is Op.PARAM),
                            key=lambda n: n.arg.slot)
         call = UOp(Op.CALL, (sink, *arguments), CallInfo(f"copy{element}"))
-        linear = compile_linear(UOp(Op.LINEAR, (call,)), lambda name: opened)
-        return BoundSchedule(linear, len(arguments), opened.name)
+        (compiled,) = compile_linear(UOp(Op.LINEAR, (call,)), lambda name: opened).src
+        return bind_launch(compiled, opened, len(arguments))
 
 
 _kernels: WeakKeyDictionary[OpenDevice, CopyKernels] = WeakKeyDictionary()

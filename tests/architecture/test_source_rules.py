@@ -24,6 +24,7 @@ NAMES_OF_DEVICES = {
     "frontend/test_zero_sizes.py": "moves to another device",
     "plugin": "the registry, which is about names",
     "runtime/test_copies.py": "several devices",
+    "runtime/test_copy_paths.py": "several devices",
     "runtime/test_realize.py": "what fails on one device leaves others alone",
     "runtime/test_reports.py": "several devices",
     "schedule/test_padded_rows.py": "found on the interpreter, whose kernels read with their gates",

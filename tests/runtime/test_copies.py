@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from core import Device, Tensor, dtypes
-from core.runtime import copies, open_device
 
 PAIRS = [("DEFAULT", "REFERENCE"), ("REFERENCE", "DEFAULT"), ("REFERENCE", "REFERENCE")]
 
@@ -60,20 +59,6 @@ def test_two_copies_of_one_value_are_one_transfer():
     x = Tensor(np.arange(5, dtype=np.float32))
     y = x.to("REFERENCE")
     assert (y + x.to("REFERENCE")).tolist() == [0.0, 2.0, 4.0, 6.0, 8.0]
-
-
-@pytest.mark.parametrize("size", [1, 4095, 4096, 4097, 3 * 4096 + 5])
-def test_blocks_through_the_host(monkeypatch, size):
-    """Devices that the host does not see into are copied in blocks of a bounded size."""
-    monkeypatch.setattr(copies, "_BLOCK_BYTES", 4096)
-    one, other = open_device(Device.DEFAULT), open_device("REFERENCE")
-    data = np.random.default_rng(size).integers(0, 256, size, np.uint8)
-    start, to = one.allocator.allocate(size + 64), other.allocator.allocate(size + 64)
-    one.allocator.copy_in(start, 7, memoryview(data.tobytes()))
-    copies._through_host(other, one)(to, 3, start, 7, size)
-    found = bytearray(size)
-    other.allocator.copy_out(memoryview(found), to, 3)
-    assert found == data.tobytes()
 
 
 def test_gradients_go_back_over_a_copy():

@@ -16,7 +16,8 @@ import core
 from core import Device, Tensor
 from core.foundation.errors import DeviceError
 from core.runtime import open_device, realize
-from core.runtime.executor import BoundSchedule, Launch
+from core.runtime.executor import BoundSchedule
+from core.runtime.launch import Launch
 from core.runtime.memory import block_cache
 
 
@@ -193,7 +194,7 @@ def interrupt_at(monkeypatch, where, owner):
     ("core.compiler.pipeline", "run_passes", 1.125),
     ("core.compiler.pipeline", "decompose", 1.25),
     ("core.compiler.compile", "_run_compiler", 1.375),
-    ("core.runtime.executor", "load_program", 1.5),
+    ("core.runtime.launch", "load_program", 1.5),
     ("core.runtime.realize", "compile_linear", 1.625),
     ("core.runtime.realize", "remember", 1.75),
     ("core.runtime.memory.BlockCache", "_fresh", 1.875),

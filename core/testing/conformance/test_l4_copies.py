@@ -9,9 +9,12 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from core.foundation.errors import DeviceError, UnsupportedError
+from core.foundation.settings import Context
 from core.frontend import Tensor, jit
 from core.ir import STORED_DTYPES, DType, dtypes
-from core.runtime import new_storage, read_bytes
+from core.runtime import new_storage, open_device, read_bytes
+from core.runtime.copies import pair_copy
 from core.testing.conformance.bench import Bench, MismatchError
 
 _OTHER: Final = "REFERENCE"
@@ -57,6 +60,37 @@ def test_there_and_back(bench: Bench, dtype: DType) -> None:
     assert there.device == bench.opened.name
     assert read_bytes(there.uop) == data
     assert read_bytes(there.to(_OTHER).realize().uop) == data
+
+
+@pytest.mark.parametrize("pair", ["within", "to-other", "from-other"])
+@pytest.mark.parametrize("path", ["queue", "kernel", "map", "host"])
+def test_paths(bench: Bench, path: str, pair: str) -> None:
+    """Every path that the device has, forced: odd offsets and lengths, bytes around untouched."""
+    own, other = bench.opened, open_device(_OTHER)
+    destination, source = {
+        "within": (own, own), "to-other": (other, own), "from-other": (own, other)}[pair]
+    copy = pair_copy(destination, source)
+    if path not in copy.paths:
+        return  # a pair without it: nothing to conform to
+    draw = np.random.default_rng(0)
+    for to, start, size in ((0, 0, 4096), (16, 32, 1000), (4, 8, 77), (3, 5, 1), (1, 0, 1001)):
+        data, before = (draw.integers(0, 256, 8192, np.uint8) for _ in range(2))
+        read, written = source.allocator.allocate(8192), destination.allocator.allocate(8192)
+        source.allocator.copy_in(read, 0, data.data)
+        destination.allocator.copy_in(written, 0, before.data)
+        try:
+            with Context(COPY=path):
+                copy(written, to, read, start, size)
+        except DeviceError as error:
+            if isinstance(error.__cause__, UnsupportedError):
+                return  # the other side's memory cannot be mapped
+            raise
+        found = np.empty_like(before)
+        destination.allocator.copy_out(found.data, written, 0)
+        before[to:to + size] = data[start:start + size]
+        _equal(found, before, f"{size} bytes from {start} to {to}")
+        for opened, block in ((source, read), (destination, written)):
+            opened.allocator.free(block)
 
 
 @pytest.mark.parametrize("count", _COUNTS)
