@@ -1,0 +1,255 @@
+"""Broken plugins as wheels that pip installs: core, the command line and other devices work on."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from core.testing.fresh_environment import FreshEnvironment
+from core.testing.wheels import EXTENSIONS, Wheel, pip_install
+
+DESCRIBES = """
+from core.plugin import *
+@hookimpl
+def core_devices():
+    return [DeviceSpec(name="{name}", module="{module}"{details})]
+"""
+OPENS = """
+from core.testing.sample_device import *
+from core.testing.sample_device import (
+    core_open_device, core_renderers, core_allocator, core_loader)
+"""
+
+
+def stub(name, module="core.testing.sample_device", details=""):
+    return DESCRIBES.format(name=name, module=module, details=details)
+
+
+def device(name, text, module="", **details):
+    """A wheel of one device whose stub is `text`, beside a module for what opens it."""
+    package = f"made_up_{name.lower()}"
+    files = {f"{package}/__init__.py": text, f"{package}/device.py": module}
+    return Wheel(f"core-plugin-{name.lower()}", {name: package}, files, version="1.5", **details)
+
+
+def opening(name, module):
+    return device(name, stub(name, f"made_up_{name.lower()}.device"), OPENS + module)
+
+
+def probing(name, probe):
+    text = f"import os, signal, time\n{stub(name, details=', priority=300, probe=PROBE')}"
+    package = f"made_up_{name.lower()}"
+    text = text.replace("PROBE", f"'{package}:probe'")
+    return device(name, f"{text}\ndef probe():\n    {probe}\n")
+
+
+#: Wheels of each kind, and words of its message when FOO is opened, or probed if it says so.
+KINDS = {
+    "import error": (device("FOO", "import no_such_package"), "No module named 'no_such_package'"),
+    "library missing": (
+        device("FOO", "import ctypes; ctypes.CDLL('libnothere.so')"), "OSError: libnothere.so"),
+    "exits at import": (device("FOO", "raise SystemExit(3)"), "SystemExit: 3"),
+    "probe hangs": (probing("FOO", "time.sleep(600)"), "did not answer"),
+    "probe crashes": (probing("FOO", "os.kill(os.getpid(), signal.SIGSEGV)"), "SIGSEGV"),
+    "newer API": (device("FOO", stub("FOO", details=", api=(1, 99)")), "needs a newer core"),
+    "newer API that does not import": (
+        device("FOO", "from core.plugin import NotInventedYet", requires="core>=0.9"),
+        "it asks for core>=0.9"),
+    "newer major": (device("FOO", "raise SystemExit", group="core.plugins.v2"), "a newer core"),
+    "older API": (device("FOO", stub("FOO", details=", api=(0, 3)")), "needs an older core"),
+    "older major": (device("FOO", "raise SystemExit", group="core.plugins.v0"), "an older core"),
+    "misspelt hook": (
+        device("FOO", stub("FOO") + "@hookimpl\ndef core_alocator(device): pass\n"),
+        "did you mean 'core_allocator'"),
+    "wrong argument": (
+        device("FOO", stub("FOO") + "@hookimpl\ndef core_allocator(dev): pass\n"),
+        "core_allocator takes dev"),
+    "no allocator": (opening("FOO", "del core_allocator\n"), "nobody implements core_allocator"),
+    "wrong type": (
+        opening("FOO", "@hookimpl\ndef core_allocator(): return 3\n"),
+        "core_allocator must give a Allocator, not int"),
+    "entry point to nowhere": (
+        Wheel("core-plugin-foo", {"FOO": "nowhere_at_all"}, version="1.5"),
+        "No module named 'nowhere_at_all'"),
+    "library without devices": (device("FOO", ""), "describes no device"),
+}
+GOOD = device("GOOD", stub("GOOD"))
+PROBED = [kind for kind in KINDS if kind.startswith("probe")]
+SCRIPT = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+import core
+from core.foundation.errors import CoreError
+from core.plugin.registry import registry
+messages = {}
+for name in sys.argv[1:]:
+    try:
+        registry.open(name)
+        messages[name] = "open"
+    except CoreError as error:
+        messages[name] = str(error)
+sum_ = (core.Tensor([1, 2], device="REFERENCE") + 1).tolist()
+print(json.dumps({"messages": messages, "sum": sum_, "extensions": registry.failed_extensions()}))
+"""
+
+
+def environment(*folders):
+    """Variables of a child that finds these folders beside what this process finds."""
+    path = [*map(str, folders), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path)),
+                         "CORE_PROBE_SECONDS": "2", "CORE_DEV": "REFERENCE"}
+
+
+def run(command, variables):
+    done = subprocess.run(command, env=variables, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("good")
+    pip_install([GOOD.build(folder)], "--target", str(folder / "site"))
+    return folder / "site"
+
+
+def installed(wheel, folder):
+    site = folder / "site"
+    pip_install([wheel.build(folder)], "--target", str(site))
+    return site
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_broken_device_breaks_nothing_else(kind, good, tmp_path):
+    wheel, words = KINDS[kind]
+    variables = environment(installed(wheel, tmp_path), good) | {
+        "CORE_CACHE_DIR": str(tmp_path / "cache")}
+    found = run([sys.executable, "-c", SCRIPT, "FOO", "GOOD"], variables)
+    assert found["messages"]["GOOD"] == "open"
+    assert found["sum"] == [2, 3]
+    rows = {row["device"]: row for row in
+            run([sys.executable, "-m", "core", "devices", "--json"], variables)}
+    assert rows["GOOD"]["status"] in ("ready", "open", "installed")
+    message = found["messages"]["FOO"]
+    if kind in PROBED:  # a probe counts where a default is looked for; who names FOO gets it
+        assert message == "open"
+        message = rows["FOO"]["reason"]
+    else:
+        assert "core-plugin-foo 1.5" in message
+        assert "cure: " in message
+    assert words in message
+    assert rows["FOO"]["version"] == "1.5"
+
+
+def test_two_distributions_of_one_name(good, tmp_path):
+    one, other = (replace(device("FOO", stub("FOO")), distribution=name, entries={"FOO": module},
+                          files={f"{module}.py": stub("FOO")})
+                  for name, module in (("acme-foo", "acme_foo"), ("beta-foo", "beta_foo")))
+    site = tmp_path / "site"
+    pip_install([one.build(tmp_path), other.build(tmp_path)], "--target", str(site))
+    variables = environment(site, good)
+    found = run([sys.executable, "-c", SCRIPT, "FOO", "GOOD"], variables)["messages"]
+    assert found["GOOD"] == "open"
+    assert "acme-foo 1.5 and beta-foo 1.5" in found["FOO"]
+    assert "CORE_OWNER_FOO" in found["FOO"]
+    found = run([sys.executable, "-c", SCRIPT, "FOO"], variables | {"CORE_OWNER_FOO": "beta-foo"})
+    assert found["messages"] == {"FOO": "open"}
+
+
+RENDERER = """
+from core.plugin import hookimpl
+from core.testing.sample_device import SampleRenderer
+
+@hookimpl
+def core_renderers(device):
+    return [SampleRenderer("BETTER", priority=9)] if device.target.name == "GOOD" else []
+"""
+WRAPPER = """
+from core.plugin import hookimpl
+
+@hookimpl(wrapper=True)
+def core_allocator(device):
+    allocator = yield
+    allocator.wrapped = True
+    return allocator
+"""
+OBSERVER = """
+from core.plugin import hookimpl
+seen = []
+
+@hookimpl
+def core_event(event):
+    seen.append(type(event).__name__)
+"""
+LOOK = """
+import json, warnings
+from core.plugin.registry import registry
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    good = registry.open("GOOD")
+import made_up_observer
+print(json.dumps({
+    "renderers": [r.name for r in good.renderers], "in use": good.renderer.name,
+    "wrapped": good.allocator.wrapped, "seen": made_up_observer.seen,
+    "extensions": list(good.extensions), "said": [str(w.message) for w in caught],
+    "failed": registry.failed_extensions()}))
+"""
+
+
+def extension(name, text):
+    return Wheel(f"core-{name}", {name: f"made_up_{name}"}, {f"made_up_{name}.py": text},
+                 group=EXTENSIONS)
+
+
+def test_extensions_add_a_renderer_wrap_an_allocator_watch_and_fail(good, tmp_path):
+    wheels = [extension("renderer", RENDERER), extension("wrapper", WRAPPER),
+              extension("observer", OBSERVER), extension("failing", "raise OSError('no licence')")]
+    site = tmp_path / "site"
+    pip_install([w.build(tmp_path) for w in wheels], "--target", str(site))
+    found = run([sys.executable, "-c", LOOK], environment(site, good))
+    assert found["in use"] == "BETTER"
+    assert len(found["renderers"]) == 2
+    assert found["wrapped"] is True
+    assert "Opened" in found["seen"]
+    assert found["extensions"] == ["core-observer 1.0", "core-renderer 1.0", "core-wrapper 1.0"]
+    (said,) = found["said"]
+    assert "core-failing 1.0" in said
+    assert "no licence" in said
+    assert "no licence" in found["failed"]["FAILING"]
+
+
+@pytest.mark.full
+def test_all_of_them_in_one_environment(tmp_path, request):
+    """core's wheel and a wheel of every kind, each with a name of its own, in one real venv."""
+    root = request.config.rootpath
+    place = FreshEnvironment(tmp_path)
+    place.install(root)
+    wheels = [GOOD]
+    for number, (wheel, _) in enumerate(KINDS.values()):
+        name, own = f"FOO{number}", f"made_up_foo{number}"
+        wheels.append(replace(
+            wheel, distribution=f"core-plugin-foo{number}",
+            entries={name: module.replace("made_up_foo", own)
+                     for module in wheel.entries.values()},
+            files={path.replace("made_up_foo", own): text.replace(
+                '"FOO"', f'"{name}"').replace("made_up_foo", own)
+                for path, text in wheel.files.items()}))
+    wheels += [extension("failing", "raise OSError('no licence')"), extension("observer", OBSERVER)]
+    python = str(place.programs / "python")
+    pip_install([w.build(tmp_path) for w in wheels], python=python)
+    names = [f"FOO{number}" for number in range(len(KINDS))]
+    found = json.loads(place.check([python, "-c", SCRIPT, "GOOD", *names], DEV="REFERENCE"))
+    assert found["messages"]["GOOD"] == "open"
+    assert found["sum"] == [2, 3]
+    assert "no licence" in found["extensions"]["FAILING"]
+    rows = {row["device"]: row for row in json.loads(place.check(
+        [python, "-m", "core", "devices", "--json"], DEV="REFERENCE",
+        CORE_PROBE_SECONDS="2"))}
+    for name, (kind, (_, words)) in zip(names, KINDS.items(), strict=True):
+        message = rows[name]["reason"] if kind in PROBED else found["messages"][name]
+        assert words in message, kind
+        if kind not in PROBED:
+            assert f"core-plugin-{name.lower()} 1.5" in message
