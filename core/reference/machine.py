@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from core.foundation.errors import UnsupportedError, VerificationError
-from core.ir import AddressSpace, AxisType, LoopRange, Op, UOp, map_graph, toposort
+from core.ir import AddressSpace, AxisType, LoopRange, Op, UOp, map_graph, maximum_of, toposort
 from core.reference.formats import Array, held
 from core.reference.movement import dims_of, gather
 from core.reference.nodes import Context, node_value
@@ -148,7 +148,12 @@ class Machine:
         return self.private[node]
 
     def _size(self, node: UOp) -> int:
-        return prod(dims_of(self.value(node.src[0])))
+        return prod(d if isinstance(d, int) else self._dimension(d) for d in node.shape)
+
+    def _dimension(self, dimension: UOp) -> int:
+        """A symbolic dimension: what a Variable is now, of anything else the most it can be."""
+        number = self.given.get(dimension)
+        return int(maximum_of(dimension)) if number is None else int(number.array)
 
     def _place(self, node: UOp, base: Storage | Private) -> Place | Storage:
         if node.op is Op.BITCAST:
