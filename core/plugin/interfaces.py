@@ -82,12 +82,13 @@ class Allocator(ABC):
         Returns when the bytes are there, which includes waiting for launches that write them.
         """
 
+    @abstractmethod
     def view(self, block: Block, offset: int, size_bytes: int) -> Block:
         """A block that is a part of `block`, without a copy; never freed by itself.
 
-        Optional: without it core passes whole blocks and a kernel adds the offset.
+        Any offset and length inside the block may come, and a view may be viewed again. Where the
+        hardware takes no address, return a pair of block and offset, which `Program` adds.
         """
-        raise UnsupportedError(f"{type(self).__name__} has no views of blocks")
 
     def map(self, block: Block, owner: OpenDevice) -> Block:
         """The memory of `owner`'s block as a block of this device, without a copy.

@@ -61,6 +61,10 @@ class SampleAllocator(Allocator):
         """Copy."""
         destination[:] = block[offset : offset + len(destination)]
 
+    def view(self, block: Block, offset: int, size_bytes: int) -> Block:
+        """The same bytes under another name."""
+        return memoryview(block)[offset:offset + size_bytes]
+
     def host_view(self, block: Block) -> memoryview:
         """The bytes themselves."""
         return memoryview(block)

@@ -36,6 +36,9 @@ class HiddenAllocator(Allocator):
             raise OutOfMemoryError("no pinned memory left")
         self.real.copy_out(destination, block, offset)
 
+    def view(self, block, offset, size_bytes):
+        return self.real.view(block, offset, size_bytes)
+
 
 class MappingAllocator(HiddenAllocator):
     """Reaches arrays; other memory not."""

@@ -108,10 +108,6 @@ def test_freed_memory_is_given_back(bench: Bench) -> None:
 def test_view(bench: Bench, offset: int, count: int) -> None:
     """A view is the bytes themselves, and may be viewed again."""
     allocator = bench.opened.allocator
-    if not offers(allocator, "view"):
-        with pytest.raises(UnsupportedError):
-            allocator.view(allocator.allocate(64), 0, 1)
-        return
     content = _random(_SIZE)
     with _block(bench, content) as block:
         view = allocator.view(block, offset, count)
