@@ -9,6 +9,7 @@ import os
 from typing import Final
 
 from core.foundation.settings import origin, settings
+from core.plugin.description import DeviceSpec
 from core.plugin.opening import OpenedDevice
 from core.plugin.registry import registry
 
@@ -45,6 +46,19 @@ class DeviceTable:
     def names(self) -> list[str]:
         """Names of the devices that could be opened."""
         return registry.names()
+
+    def register(self, spec: DeviceSpec) -> None:
+        """Add a device in this process, without installing anything.
+
+        Args:
+            spec: Its description; `spec.module` has the hooks that open it.
+
+        Raises:
+            DeviceError: The name is taken.
+            PluginError: The description is not acceptable.
+        """
+        registry.register(spec)
+        self._chosen.clear()
 
 
 class OpenDeviceView:

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from core import Device
 from core.foundation import events
 from core.foundation.errors import CoreWarning, DeviceError, PluginError
 from core.plugin import DeviceSpec
@@ -235,3 +236,13 @@ def test_close_all(plugin_folder):
     registry.close_all()
     assert opened.device.closed == 1
     assert registry.open("FOO") is not opened
+
+
+def test_a_device_of_this_process_by_the_public_door():
+    name = "MADEUPHERE"
+    assert name not in Device.names()
+    Device.register(DeviceSpec(name=name, module="core.testing.sample_device"))
+    assert name in Device.names()
+    assert Device[name.lower()].name == name
+    with pytest.raises(DeviceError, match=f"is a device {name} already"):
+        Device.register(DeviceSpec(name=name, module="x"))
