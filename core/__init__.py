@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "Tensor": "core.frontend:Tensor",
     "Variable": "core.frontend:Variable",
+    "function": "core.frontend:function",
     "jit": "core.frontend:jit",
     "nn": "core.nn",
     "Device": "core.runtime:Device",
@@ -22,6 +23,7 @@ _PUBLIC = {
     "Context": "core.foundation.settings:Context",
 }
 
-__all__ = ["Context", "Device", "GlobalCounters", "Tensor", "Variable", "dtypes", "jit", "nn"]
+__all__ = ["Context", "Device", "GlobalCounters", "Tensor", "Variable", "dtypes",
+           "function", "jit", "nn"]
 
 __getattr__, __dir__ = lazy_names(__name__, _PUBLIC)

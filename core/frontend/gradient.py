@@ -7,7 +7,8 @@ differentiated again. The walk uses explicit stacks and is linear in the graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import Final
 
@@ -17,7 +18,7 @@ from core.frontend.derivative import derivative_of
 from core.frontend.iota import tabulate
 from core.frontend.operations.movement import padded
 from core.frontend.realization import realized
-from core.ir import Op, UOp, device_of, dimensions, dtypes, substitute, toposort
+from core.ir import CallInfo, Op, UOp, device_of, dimensions, dtypes, own_nodes
 
 Gradients = tuple[UOp | None, ...]
 Rule = Callable[[UOp, UOp], Gradients]
@@ -145,18 +146,53 @@ def _copy(g: UOp, node: UOp) -> Gradients:
     return (g if device is None else UOp(Op.COPY, (g,), device),)
 
 
+#: Gradients of users' functions, by the name in `CallInfo.gradient`: (gradient of each result,
+#: arguments) → gradient of each argument, or None.
+USER_GRADIENTS: Final[dict[
+    str, Callable[[tuple[UOp, ...], tuple[UOp, ...]], Sequence[UOp | None]]]] = {}
+_REMEMBERED_BODIES: Final = 256
+_bodies: Final[OrderedDict[tuple[UOp, int], tuple[UOp, dict[int, int]]]] = OrderedDict()
+
+
 def _call(g: UOp, node: UOp) -> Gradients:
-    """A body is differentiated with respect to its PARAMs."""
-    body, arguments = node.src[0], node.src[1:]
-    slots = {n.arg.slot: n for n in toposort(body) if n.op is Op.PARAM and n.arg.slot >= 0}
-    inner = compute_gradient(body, g, [p for p in slots.values() if p.dtype.is_float])
-    mapping = {p: arguments[slot] for slot, p in slots.items()}
-    result: list[UOp | None] = [None]
-    for slot in range(len(arguments)):
-        parameter = slots.get(slot)
-        found = None if parameter is None else inner.get(parameter)
-        result.append(None if found is None else substitute(found, mapping))
-    return tuple(result)
+    """CALL(f, a...) → CALL(f', a..., g), where f' is differentiated on PARAMs, once per body."""
+    call, position = (node.src[0], node.arg) if node.op is Op.GETTUPLE else (node, None)
+    if call.op is not Op.CALL:
+        raise NotImplementedError("a TUPLE that no CALL gives has no gradient")
+    body, arguments, info = call.src[0], call.src[1:], call.arg or CallInfo()
+    if info.gradient:
+        return _user_gradient(g, call, position)
+    value = body if position is None else body.src[position]
+    derived, places = _gradient_body(value, len(arguments))
+    back = derived.call(*arguments, g, info=info._replace(name=f"{info.name}_gradient"))
+    return tuple(back.gettuple(places[slot]) if slot in places else None
+                 for slot in range(len(arguments)))
+
+
+def _gradient_body(value: UOp, count: int) -> tuple[UOp, dict[int, int]]:
+    """(TUPLE of the gradients of a body's PARAMs, place of each slot); PARAM `count` is its own."""
+    known = _bodies.get((value, count))
+    if known is None:
+        parameters = {n.arg.slot: n for n in own_nodes(value)
+                      if n.op is Op.PARAM and 0 <= n.arg.slot < count and n.dtype.is_float}
+        g = UOp.param(count, value.dtype, value.shape, device_of(value))
+        found = compute_gradient(value, g, parameters.values())
+        slots = [slot for slot, p in sorted(parameters.items()) if p in found]
+        derived = UOp(Op.TUPLE, tuple(found[parameters[slot]] for slot in slots))
+        known = _bodies[value, count] = derived, {slot: k for k, slot in enumerate(slots)}
+        while len(_bodies) > _REMEMBERED_BODIES:
+            _bodies.popitem(last=False)
+    return known
+
+
+def _user_gradient(g: UOp, call: UOp, position: int | None) -> Gradients:
+    """A user's gradient of all results, those that are not asked about having the gradient 0."""
+    body = call.src[0]
+    results = (body,) if position is None else body.src
+    given = tuple(
+        g if k == (position or 0) else r.const_like(0).expand(r.shape)
+        for k, r in enumerate(results))
+    return tuple(USER_GRADIENTS[call.arg.gradient](given, call.src[1:]))
 
 
 RULES: Final[Mapping[Op, Rule]] = {
@@ -191,6 +227,7 @@ RULES: Final[Mapping[Op, Rule]] = {
     Op.CONTIGUOUS_BACKWARD: lambda g, n: (g.contiguous(),),
     Op.COPY: _copy,
     Op.CALL: _call,
+    Op.GETTUPLE: _call,
 }
 # Ops of floats through which a gradient passes to no source.
 _STOPS: Final = frozenset({
@@ -207,7 +244,9 @@ def _inputs(node: UOp) -> tuple[UOp, ...]:
         return ()
     if node.op in (Op.RESHAPE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.INDEX):
         return node.src[:1]
-    return node.src
+    if node.op is Op.GETTUPLE:
+        return node.src[0].src[1:]
+    return node.src[1:] if node.op is Op.CALL else node.src
 
 
 def _order(root: UOp, targets: set[UOp]) -> tuple[list[UOp], dict[UOp, UOp]]:
@@ -277,7 +316,7 @@ def compute_gradient(root: UOp, root_gradient: UOp, targets: Iterable[UOp]) -> d
             rule = RULES.get(node.op)
             if rule is None:
                 raise NotImplementedError(f"{node.op.name} has no gradient")
-            _pass_on(gradients, members, node.src, rule(g, node))
+            _pass_on(gradients, members, _inputs(node), rule(g, node))
     return {**flat, **result}
 
 

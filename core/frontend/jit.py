@@ -14,13 +14,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
-from core.foundation.errors import CoreError
 from core.foundation.fork import survive_fork
 from core.foundation.settings import settings
-from core.foundation.user_frame import user_frame
 from core.frontend import realization
-from core.frontend.base import TensorBase, assigned_tensors, live_tensors, named_tensors
+from core.frontend.base import TensorBase, assigned_tensors
 from core.frontend.tensor import Tensor
+from core.frontend.tracing import Running, Stand, rebuilt, signature_of, tensors_in
 from core.ir import Op, UOp, substitute
 from core.runtime import Piece, piece_of, run_body, storage_of_value
 from core.schedule.callify import callify, contiguous_slice
@@ -28,70 +27,7 @@ from core.schedule.callify import callify, contiguous_slice
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 _REMEMBERED: Final = 64
-_PLAIN: Final = (bool, int, float, str, bytes, type(None))
 _lock: Final = survive_fork(threading.RLock())
-
-
-class JitError(CoreError, RuntimeError):
-    """A traced function wants a value, or cannot be traced."""
-
-
-class _Running:
-    """The answers of a running trace; see `realization.Trace`."""
-
-    def __init__(self, stand: _Stand) -> None:
-        self._stand = stand
-
-    def adopt(self, tensor: TensorBase) -> None:
-        """Let a tensor that was created just now name a placeholder."""
-        self._stand.add(tensor)
-
-    def realize(self, values: Sequence[UOp]) -> list[UOp]:
-        """Nothing is computed: the values are results of the program."""
-        return [v if realization.is_storage(v) else v.contiguous() for v in values]
-
-    def refuse_to_read(self) -> None:
-        """A value is wanted."""
-        file, line = user_frame()
-        raise JitError(f"{file}:{line} reads the value of a tensor inside a jitted function, where "
-                       "nothing is computed",
-                       cure="return the tensor and read it outside, or choose with where()")
-
-
-class _Stand:
-    """The placeholders of a trace, and what each tensor named before it."""
-
-    def __init__(self, arguments: Sequence[TensorBase]) -> None:
-        self.before: dict[int, tuple[TensorBase, UOp, TensorBase | None]] = {}
-        self.placeholders: dict[UOp, TensorBase] = {}
-        self.assigned = dict(assigned_tensors)
-        for tensor in (*arguments, *list(live_tensors.values())):
-            self.add(tensor)
-            if tensor.grad is not None:
-                self.add(tensor.grad)
-
-    def add(self, tensor: TensorBase) -> None:
-        """Let a tensor name a placeholder."""
-        if id(tensor) in self.before or not all(isinstance(n, int) for n in tensor.shape):
-            return
-        self.before[id(tensor)] = (tensor, tensor.uop, tensor.grad)
-        placeholder = UOp.new_buffer(tensor.device, tensor.dtype, tensor.shape)
-        self.placeholders[placeholder] = tensor
-        tensor.uop = placeholder
-
-    def changed(self) -> tuple[list[TensorBase], list[tuple[TensorBase, TensorBase | None]]]:
-        """Tensors assigned to; and those with another `.grad`, each with the one before."""
-        assigned = [t for p, t in self.placeholders.items() if t.uop is not p]
-        grads = [(t, g) for t, _, g in self.before.values() if t.grad is not g]
-        return assigned, grads
-
-    def restore(self) -> None:
-        """Give every tensor back what it named, and its `.grad`."""
-        for tensor, uop, grad in self.before.values():
-            tensor.uop, tensor.grad = uop, grad
-        for key in list(assigned_tensors):
-            if key not in self.assigned:
-                assigned_tensors.pop(key, None)
 
 
 class _Trace:
@@ -99,8 +35,8 @@ class _Trace:
 
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
         inputs = tensors_in((args, kwargs))
-        stand = _Stand(inputs)
-        realization.running.trace = _Running(stand)
+        stand = Stand(inputs)
+        realization.running.trace = Running(stand)
         try:
             result = function(*args, **kwargs)
             assigned, grads = stand.changed()
@@ -112,8 +48,7 @@ class _Trace:
             realization.running.trace = None
             stand.restore()
         self.result = result
-        self.body = None if made.call is None else made.call.src[0]
-        self.arguments = [] if made.call is None else [piece_of(a) for a in made.call.src[1:]]
+        self.steps = [(c.src[0], [piece_of(a) for a in c.src[1:]]) for c in made.calls]
         self.outputs = made.outputs
         places = {id(t): k for k, t in enumerate(inputs)}
         # An argument is read from this call's arguments, another tensor through itself.
@@ -122,8 +57,9 @@ class _Trace:
         }
         self.assigned = [places.get(id(t), t) for t in assigned]
         self.grads = [(places.get(id(t), t), g) for t, g in grads]
-        self.fresh = [o for _, o in made.stored]
-        used = {a.buffer for a in self.arguments} | {root_of(o) for o in self.outputs}
+        self.fresh = [*made.between, *(root_of(o) for _, o in made.stored)]
+        used = {a.buffer for _, arguments in self.steps for a in arguments} | {
+            root_of(o) for o in self.outputs}
         self.sources = {p: s for p, s in self.sources.items() if p in used}
 
     def fits(self, inputs: Sequence[TensorBase]) -> bool:
@@ -136,11 +72,12 @@ class _Trace:
         actual = {p: t.uop for p, t in tensors.items()}
         if not all(map(_is_argument, actual.values())):
             actual = self._computed(tensors, inputs)
-        for buffer in map(root_of, self.fresh):
+        for buffer in self.fresh:
             actual[buffer] = UOp.new_buffer(buffer.arg.device, buffer.dtype, buffer.shape)
-        if self.body is not None:
+        if self.steps:
             pieces = {p: piece_of(u) for p, u in actual.items()}
-            run_body(self.body, [_placed_piece(a, pieces) for a in self.arguments])
+            for body, arguments in self.steps:
+                run_body(body, [_placed_piece(a, pieces) for a in arguments])
         outputs = [_placed(o, actual) for o in self.outputs]
         return self._name_results(outputs, inputs)
 
@@ -216,49 +153,6 @@ def _placed(storage: UOp, actual: dict[UOp, UOp]) -> UOp:
         storage, {root: found.reshape(root.shape)})
 
 
-def tensors_in(value: Any) -> list[TensorBase]:
-    """Tensors in nested tuples, lists and dictionaries, each once."""
-    found: dict[int, TensorBase] = {}
-    pending = [value]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, TensorBase):
-            found.setdefault(id(item), item)
-        elif isinstance(item, (tuple, list)):
-            pending.extend(reversed(item))
-        elif isinstance(item, dict):
-            pending.extend(reversed(list(item.values())))
-    return list(found.values())
-
-
-def rebuilt(value: Any, fresh: dict[int, UOp]) -> Any:
-    """A result with new tensors in the places of the traced ones."""
-    if isinstance(value, TensorBase):
-        tensor = Tensor._of(fresh[id(value)])
-        named_tensors[id(tensor)] = tensor
-        return tensor
-    if isinstance(value, dict):
-        return {k: rebuilt(v, fresh) for k, v in value.items()}
-    if isinstance(value, (tuple, list)):
-        items = [rebuilt(v, fresh) for v in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return value
-
-
-def _signature(value: Any, seen: dict[int, int]) -> Any:
-    """What a trace depends on: shapes, dtypes, devices, which arguments are one, plain values."""
-    if isinstance(value, TensorBase):
-        number = seen.setdefault(id(value), len(seen))
-        return number, value.shape, value.dtype, value.device, value.requires_grad
-    if isinstance(value, (tuple, list)):
-        return type(value), tuple(_signature(v, seen) for v in value)
-    if isinstance(value, dict):
-        return dict, tuple((k, _signature(v, seen)) for k, v in value.items())
-    if isinstance(value, _PLAIN):
-        return type(value), value
-    return type(value), id(value)
-
-
 class Jit(Generic[Arguments, Result]):
     """A function that is traced once per signature, and replayed.
 
@@ -280,7 +174,7 @@ class Jit(Generic[Arguments, Result]):
         if realization.running.trace is not None:
             return self._function(*args, **kwargs)
         inputs = tensors_in((args, kwargs))
-        key = (_signature((args, kwargs), {}), Tensor.training, settings.FLOAT, settings.INT,
+        key = (signature_of((args, kwargs), {}), Tensor.training, settings.FLOAT, settings.INT,
                realization.default_device())
         with _lock:
             found = self._traces.get(key)

@@ -41,6 +41,7 @@ from core.ir.traversal import (
     device_of,
     map_graph,
     open_ranges,
+    own_nodes,
     storage_of,
     substitute,
     toposort,
@@ -57,6 +58,7 @@ __all__ = [
     "constant", "device_of", "dimensions", "dtype_named", "dtypes", "largest_bytes",
     "largest_dimension", "literal",
     "live_count", "map_graph", "maximum_of", "minimum_of", "neutral_element", "node", "open_ranges",
-    "operation_flops", "parse", "product", "promote", "rewrite", "same_dimension", "same_shape",
+    "operation_flops", "own_nodes", "parse", "product", "promote", "rewrite",
+    "same_dimension", "same_shape",
     "storage_of", "substitute", "text", "toposort", "users", "var",
 ]

@@ -140,10 +140,18 @@ class KernelInfo(NamedTuple):
 
 
 class CallInfo(NamedTuple):
-    """CALL: a name for people, and the registered name of a user's gradient."""
+    """CALL of a graph.
+
+    Attributes:
+        name: For people.
+        gradient: Name under which a user's gradient is registered, or nothing.
+        precompile: The body is a unit: arguments and results are stored, and equal bodies are
+            scheduled and compiled once. Otherwise it becomes part of the graph around it.
+    """
 
     name: str = ""
     gradient: str = ""
+    precompile: bool = False
 
 
 class ProgramInfo(NamedTuple):

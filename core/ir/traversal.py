@@ -80,6 +80,22 @@ def map_graph(
     return result[root]
 
 
+def own_nodes(root: UOp) -> list[UOp]:
+    """The nodes of a graph, sources first, without those in the bodies of CALLs."""
+    order: dict[UOp, None] = {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        sources = node.src[1:] if node.op is Op.CALL else node.src
+        missing = [s for s in sources if s not in order]
+        if missing and node not in order:
+            stack.extend(reversed(missing))
+            continue
+        order.setdefault(node)
+        stack.pop()
+    return list(order)
+
+
 def derive(slot: str, rule: Callable[[UOp], Any]) -> Callable[[UOp], Any]:
     """A property computed on demand from those of the sources, kept in a slot of the node.
 

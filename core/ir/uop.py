@@ -201,6 +201,10 @@ class UOp:
         """CALL of this body."""
         return UOp(Op.CALL, (self, *arguments), info)
 
+    def gettuple(self, position: int) -> UOp:
+        """One of the values of a TUPLE, or of a CALL whose body is one."""
+        return UOp(Op.GETTUPLE, (self,), position)
+
     # -- movement ---------------------------------------------------------------------------
 
     def permute(self, order: Sequence[int]) -> UOp:

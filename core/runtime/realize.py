@@ -65,8 +65,9 @@ def realize(values: Sequence[UOp]) -> list[UOp]:
     with _lock:
         drain()
         result = callify(values, Device.DEFAULT, storage_of_value)
+        for call in result.calls:
+            run_call(call)
         if result.call is not None:
-            run_call(result.call)
             programs = {store.src[1] for store in result.call.src[0].src}
             for value, storage in result.stored:
                 remember(value, storage, is_constant=value in programs)

@@ -24,34 +24,44 @@ from core.ir import (
     largest_dimension,
     map_graph,
 )
-from core.schedule.prepare_graph import inline_call
+from core.schedule.prepare_graph import inline_call, is_graph_call
 
 
 class Callified(NamedTuple):
-    """One CALL, and for each value the storage that will hold it.
+    """CALLs in order, and for each value the storage that will hold it.
 
     Attributes:
-        call: CALL(SINK(STORE(PARAM k, value)...), arguments...), or None if all is realised.
+        calls: CALL(SINK(STORE(PARAM k, value)...), arguments...); one, or several where functions
+            are units of their own, or none if all is realised.
         outputs: BUFFER-rooted UOp of each value, in order, of the value's shape.
-        stored: The values that the call stores, and the fresh BUFFER of each.
+        stored: The values that the last call stores, and the fresh BUFFER of each.
+        between: Fresh BUFFERs that one call stores and a later one reads.
     """
 
-    call: UOp | None
+    calls: tuple[UOp, ...]
     outputs: tuple[UOp, ...]
     stored: tuple[tuple[UOp, UOp], ...]
+    between: tuple[UOp, ...] = ()
+
+    @property
+    def call(self) -> UOp | None:
+        """The CALL that stores the values, or None if all is realised."""
+        return self.calls[-1] if self.calls else None
 
 
 def callify(
     values: Sequence[UOp], default_device: str, realized: Callable[[UOp], UOp | None]
 ) -> Callified:
-    """Make the CALL that realises some values.
+    """Make the CALLs that realise some values.
 
     Args:
         values: What to realise; a value may come twice.
         default_device: Device of values that live on none (constants, iotas).
         realized: Storage of a node that was realised before, of the node's shape, or None.
     """
-    replaced = _with_storage(values, realized)
+    walk = _Walk(default_device, realized)
+    walk.run(values)
+    replaced = walk.result
     fresh: dict[UOp, UOp] = {}
     outputs = []
     for value in values:
@@ -60,47 +70,100 @@ def callify(
             outputs.append(node)
             continue
         if node not in fresh:
-            device = device_of(node) or default_device
-            shape = tuple(map(largest_dimension, node.shape))
-            fresh[node] = UOp.new_buffer(device, node.dtype, shape)
-        buffer = fresh[node]
-        whole = tuple(0 for _ in node.shape)
-        outputs.append(buffer if buffer.shape == node.shape else buffer.shrink(whole, node.shape))
-    if not fresh:
-        return Callified(None, tuple(outputs), ())
+            fresh[node] = walk.new_buffer(node)
+        outputs.append(_as_shaped(fresh[node], node))
     stored = tuple((v, o) for v, o in zip(values, outputs, strict=True) if replaced[v] in fresh)
-    return Callified(_parametrise(fresh), tuple(outputs), stored)
+    calls = [*walk.calls, _parametrise(fresh)] if fresh else walk.calls
+    return Callified(tuple(calls), tuple(outputs), stored, tuple(walk.between))
 
 
-def _with_storage(
-    values: Sequence[UOp], realized: Callable[[UOp], UOp | None]
-) -> dict[UOp, UOp]:
-    """Each node below the values, realised parts replaced by their storage and not entered.
+def _as_shaped(buffer: UOp, value: UOp) -> UOp:
+    """A buffer, of the largest size, as its value's shape."""
+    if buffer.shape == value.shape:
+        return buffer
+    return buffer.shrink(tuple(0 for _ in value.shape), value.shape)
 
-    A CALL of a graph becomes its body: the PARAMs that are left are those of the new CALL.
+
+class _Walk:
+    """Each node below some values, realised parts replaced by their storage and not entered.
+
+    A CALL of a graph becomes its body. The body of one that is a unit is stored by a CALL of its
+    own, after another one for those of its arguments that are not storage.
     """
-    result: dict[UOp, UOp] = {}
-    stack = list(reversed(values))
-    while stack:
-        node = stack[-1]
-        if node in result:
-            stack.pop()
-            continue
-        storage = None if node.op in (Op.CONST, Op.BUFFER, Op.STACK) else realized(node)
-        if storage is not None:
-            result[node] = storage
-            stack.pop()
-            continue
-        missing = [s for s in node.src if s not in result]
-        if missing:
-            stack.extend(reversed(missing))
-            continue
-        src = tuple([result[s] for s in node.src])
-        built = node if src == node.src else node.replace(src=src)
-        is_graph_call = node.op is Op.CALL and node.src[0].op is not Op.SINK
-        result[node] = inline_call(built) if is_graph_call else built
-        stack.pop()
-    return result
+
+    def __init__(self, default_device: str, realized: Callable[[UOp], UOp | None]) -> None:
+        self._default_device, self._realized = default_device, realized
+        self._bodies: dict[UOp, UOp] = {}
+        self._stored: dict[UOp, UOp] = {}
+        self.result: dict[UOp, UOp] = {}
+        self.calls: list[UOp] = []
+        self.between: list[UOp] = []
+
+    def new_buffer(self, value: UOp) -> UOp:
+        """Storage for a value, at its largest."""
+        device = device_of(value) or self._default_device
+        return UOp.new_buffer(device, value.dtype, tuple(map(largest_dimension, value.shape)))
+
+    def run(self, values: Sequence[UOp]) -> None:
+        """Fill `result`."""
+        result, stack = self.result, list(reversed(values))
+        while stack:
+            node = stack[-1]
+            if node in result:
+                stack.pop()
+                continue
+            storage = (None if node.op in (Op.CONST, Op.BUFFER, Op.STACK)
+                       else self._realized(node))
+            if storage is not None:
+                result[node] = storage
+                continue
+            is_call = is_graph_call(node)
+            sources = node.src[1:] if is_call else node.src
+            missing = [s for s in sources if s not in result]
+            if missing:
+                stack.extend(reversed(missing))
+            elif is_call:
+                self._enter(node, stack)
+            else:
+                src = tuple([result[s] for s in sources])
+                built = node if src == node.src else node.replace(src=src)
+                is_known = built.op is Op.GETTUPLE and built.src[0].op is Op.TUPLE
+                result[node] = built.src[0].src[built.arg] if is_known else built
+
+    def _enter(self, call: UOp, stack: list[UOp]) -> None:
+        """The body of a CALL, with its arguments; at the second look its result."""
+        is_unit = call.arg is not None and call.arg.precompile
+        body = self._bodies.get(call)
+        if body is not None and body in self.result:
+            found = self.result[body]
+            self.result[call] = self._as_unit(found) if is_unit else found
+            return
+        arguments = [self.result[s] for s in call.src[1:]]
+        if is_unit:
+            arguments = self._store(arguments)
+        body = self._bodies[call] = inline_call(call.replace(src=(call.src[0], *arguments)))
+        stack.append(body)
+
+    def _as_unit(self, body: UOp) -> UOp:
+        values = body.src if body.op is Op.TUPLE else (body,)
+        stored = self._store(values)
+        return UOp(Op.TUPLE, tuple(stored)) if body.op is Op.TUPLE else stored[0]
+
+    def _store(self, values: Sequence[UOp]) -> list[UOp]:
+        """The values in storage, by a CALL for those that are not."""
+        fresh = {v: self.new_buffer(v) for v in values
+                 if v not in self._stored and not _is_argument(v)}
+        if fresh:
+            self.calls.append(_parametrise(fresh))
+            self.between += fresh.values()
+            self._stored.update({v: _as_shaped(b, v) for v, b in fresh.items()})
+        return [self._stored.get(v, v) for v in values]
+
+
+def _is_argument(node: UOp) -> bool:
+    """Whether a value may be an argument as it is: storage, a piece of it, a number."""
+    return (node.op in (Op.CONST, Op.PARAM) or is_storage_view(node)
+            or contiguous_slice(node) is not None)
 
 
 def is_storage_view(node: UOp) -> bool:

@@ -21,7 +21,6 @@ from core.ir import (
     largest_dimension,
     map_graph,
     neutral_element,
-    substitute,
     toposort,
 )
 from core.plugin import Target
@@ -30,6 +29,7 @@ from core.schedule.graph_facts import value_sources
 # Reductions shorter than this stay whole (algorithms.md 4.3).
 _LONG: Final = 32_768
 _UNSIGNED: Final = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
+_OPAQUE: Final = frozenset({Op.SINK, Op.PROGRAM, Op.LINEAR, Op.CUSTOM_FUNCTION, Op.COPY})
 _KEPT: Final = frozenset({Op.SINK, Op.STORE, Op.CONST, Op.PARAM, Op.BUFFER, Op.STAGE})
 
 
@@ -43,7 +43,7 @@ def prepare_graph(sink: UOp, target: Target) -> UOp:
     def visit(node: UOp, original: UOp) -> UOp:
         if original in shapes or node.op in _KEPT or not _has_value(node):
             return node
-        if node.op is Op.CALL and node.src[0].op is not Op.SINK:
+        if is_graph_call(node):
             return inline_call(node)
         if node.op is Op.GETTUPLE and node.src[0].op is Op.TUPLE:
             value: UOp = node.src[0].src[node.arg]
@@ -68,12 +68,35 @@ def _has_value(node: UOp) -> bool:
     return node.dtype.kind != "void" or node.op in (Op.CALL, Op.GETTUPLE)
 
 
+def is_graph_call(node: UOp) -> bool:
+    """Whether a node is a CALL of a graph, which may be substituted."""
+    return node.op is Op.CALL and node.src[0].op not in _OPAQUE
+
+
 def inline_call(call: UOp) -> UOp:
-    """Body of a CALL with its PARAMs replaced by the arguments."""
+    """Body of a CALL with its PARAMs replaced by the arguments.
+
+    The PARAMs inside the body of a CALL in it are that one's own.
+    """
     body, arguments = call.src[0], call.src[1:]
-    mapping = {n: arguments[n.arg.slot] for n in toposort(body)
-               if n.op is Op.PARAM and 0 <= n.arg.slot < len(arguments)}
-    return substitute(body, mapping)
+    result: dict[UOp, UOp] = {}
+    stack = [body]
+    while stack:
+        node = stack[-1]
+        if node in result:
+            stack.pop()
+            continue
+        if node.op is Op.PARAM and 0 <= node.arg.slot < len(arguments):
+            result[node] = arguments[node.arg.slot]
+            continue
+        kept = node.src[:1] if is_graph_call(node) else ()
+        missing = [s for s in node.src[len(kept):] if s not in result]
+        if missing:
+            stack.extend(reversed(missing))
+            continue
+        src = (*kept, *[result[s] for s in node.src[len(kept):]])
+        result[node] = node if src == node.src else node.replace(src=src)
+    return result[body]
 
 
 def bitcast_by_shifts(x: UOp, target: DType) -> UOp:
