@@ -9,6 +9,7 @@ import os
 from typing import Final
 
 from core.foundation.settings import origin, settings
+from core.plugin.description import DeviceSpec
 from core.plugin.opening import OpenedDevice
 from core.plugin.registry import registry
 
@@ -42,6 +43,19 @@ class DeviceTable:
     def DEFAULT(self, name: str) -> None:  # noqa: N802
         self._default = canonical(name) if name else ""
 
+    def register(self, spec: DeviceSpec) -> None:
+        """Add a device in this process, without installing anything.
+
+        Args:
+            spec: As a stub's `core_devices` would describe it; `spec.module` holds the open hooks.
+
+        Raises:
+            DeviceError: There is a device of that name, or CORE_DEVICES does not allow it.
+            PluginError: Not a description that this core can work with.
+        """
+        registry.register(spec)
+        self._chosen.clear()  # its priority may make it the default
+
     def names(self) -> list[str]:
         """Names of the devices that could be opened."""
         return registry.names()
@@ -72,7 +86,7 @@ _opened: dict[str, OpenedDevice] = {}
 def open_device(name: str) -> OpenedDevice:
     """The open device of a name; remembers names, so that a second look costs a dictionary's."""
     found = _opened.get(name)
-    if found is None or found.process_id != os.getpid():
+    if found is None or not (found.target.fork_safe or found.process_id == os.getpid()):
         source = origin("DEV") if name == settings.DEV else ""
         found = _opened[name] = registry.open(name, source)
     return found
