@@ -10,6 +10,7 @@ import difflib
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 
 from core.foundation.errors import CoreError, DeviceError, PluginError
@@ -195,7 +196,7 @@ class Catalogue:
     def _describe(self, name: str, offer: Offer) -> Described:
         """Import the stub and keep what it says about `name`, or why it fails."""
         try:
-            specs = self._specs_of(offer.module)
+            specs = self._specs_of(offer)
             if name not in specs:
                 raise PluginError(
                     f"its entry point {name} names {offer.module}, which describes "
@@ -211,12 +212,16 @@ class Catalogue:
         described = self.described[name] = Described(specs[name], offer)
         return described
 
-    def _specs_of(self, module: str) -> dict[str, DeviceSpec]:
+    def _specs_of(self, offer: Offer) -> dict[str, DeviceSpec]:
         """What a stub describes; asked once, though it may stand under several names."""
-        if module in self._stubs:
-            return self._stubs[module]
-        stub = importlib.import_module(module)
-        answers: list[Any] = hooks_of(stub).core_devices()
+        if offer.module in self._stubs:
+            return self._stubs[offer.module]
+        stub = importlib.import_module(offer.module)
+        try:
+            answers: list[Any] = hooks_of(stub).core_devices()
+        except PluginError:
+            _check_newer(stub, offer)
+            raise
         specs: dict[str, DeviceSpec] = {}
         for answer in answers:
             if not isinstance(answer, (list, tuple)):
@@ -224,7 +229,7 @@ class Catalogue:
             for given in answer:
                 spec = described_device(given, "core_devices()")
                 specs[spec.name] = spec
-        self._stubs[module] = specs
+        self._stubs[offer.module] = specs
         return specs
 
     def _load_modules(self) -> None:
@@ -237,7 +242,8 @@ class Catalogue:
                         Offer(name=module.upper(), module=module, distribution="CORE_PLUGINS")
                     )
                     continue
-                names = self._specs_of(module)
+                names = self._specs_of(
+                    Offer(name=module.upper(), module=module, distribution="CORE_PLUGINS"))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001 - as in _describe
@@ -295,6 +301,17 @@ def described_device(given: Any, source: str) -> DeviceSpec:
         raise PluginError(f"DeviceSpec.name is {name!r}, not a name of a device",
                           cure="choose a word without spaces, commas and colons")
     return replace(given, name=name.upper())
+
+
+def _check_newer(stub: ModuleType, offer: Offer) -> None:
+    """Hooks that this core does not know are no mistake of a stub that is made for a newer one."""
+    try:
+        specs = [spec for spec in stub.core_devices() if isinstance(spec, DeviceSpec)]
+        newer = [spec for spec in specs if spec.api > API]
+    except Exception:  # noqa: BLE001 - then what was found before counts
+        return
+    if newer:
+        raise _wrong_api(newer[0].name, offer, newer[0].api)
 
 
 def _check_spec(spec: DeviceSpec, offer: Offer) -> None:
