@@ -187,7 +187,7 @@ class Catalogue:
             if choice and normalized(offer.distribution) == normalized(choice):
                 return offer
         sources = " and ".join(offer.source for offer in offers)
-        unknown = f"; CORE_OWNER_{name}={choice} is neither" if choice else ""
+        unknown = f"; CORE_OWNER_{name}={choice} is none of them" if choice else ""
         raise PluginError(
             f"device {name} is offered by {sources}{unknown}",
             cure=f"uninstall one, or set CORE_OWNER_{name}={offers[0].distribution}",

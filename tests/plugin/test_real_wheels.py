@@ -211,6 +211,8 @@ def test_two_distributions_of_one_name(good, tmp_path):
     assert found["GOOD"] == "open"
     assert "acme-foo 1.5 and beta-foo 1.5" in found["FOO"]
     assert "CORE_OWNER_FOO" in found["FOO"]
+    other = run([sys.executable, "-c", SCRIPT, "FOO"], variables | {"CORE_OWNER_FOO": "gamma"})
+    assert "CORE_OWNER_FOO=gamma is none of them" in other["messages"]["FOO"]
     found = run([sys.executable, "-c", SCRIPT, "FOO"], variables | {"CORE_OWNER_FOO": "beta-foo"})
     assert found["messages"] == {"FOO": "open"}
 
