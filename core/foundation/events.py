@@ -67,7 +67,9 @@ def emit(event: Event) -> None:
     for observer in tuple(observers):
         try:
             observer(event)
-        except Exception:  # noqa: BLE001 - an observer may not break what it watches
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 - an observer may not break what it watches
             name = getattr(observer, "__qualname__", repr(observer))
             failures[name] = failures.get(name, 0) + 1
 

@@ -10,6 +10,7 @@ import difflib
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 
 from core.foundation.errors import CoreError, DeviceError, PluginError
@@ -70,6 +71,7 @@ class Catalogue:
         self._add_extension = add_extension
         self.offers: dict[str, list[Offer]] = {}
         self.denied: dict[str, Offer] = {}
+        self.taken: list[Offer] = []
         self.other_api: dict[str, Offer] = {}
         self.described: dict[str, Described] = {}
         self.failed: dict[str, Failure] = {}
@@ -85,8 +87,10 @@ class Catalogue:
             self.denied[offer.name] = offer
         elif offer.major != API[0]:
             self.other_api.setdefault(offer.name, offer)
-        elif offer.name not in BUILT_IN or offer.module == BUILT_IN[offer.name]:
+        elif offer.name in BUILT_IN and offer.module != BUILT_IN[offer.name]:
             # Nobody can take a built-in device's name: it must work when plugins are broken.
+            self.taken.append(offer)
+        else:
             self.offers.setdefault(offer.name, []).append(offer)
 
     def names(self) -> list[str]:
@@ -98,15 +102,20 @@ class Catalogue:
         """Add a device that is described in this process.
 
         Raises:
-            DeviceError: The name is taken.
+            DeviceError: The name is taken, or CORE_DEVICES does not allow it.
             PluginError: The description is not acceptable.
         """
-        if spec.name in self.offers or spec.name in self.described:
-            raise DeviceError(f"there is a device {spec.name} already", cure="choose another name")
-        offer = Offer(name=spec.name, module=spec.module, distribution=source)
+        self._load_modules()
+        spec = described_device(spec, "Device.register()")
+        name = spec.name
+        if name in self.offers:
+            raise DeviceError(f"there is a device {name} already", cure="choose another name")
+        if not self._allow.permits(name):
+            raise _not_allowed(name, "")
+        offer = Offer(name=name, module=spec.module, distribution=source)
         _check_spec(spec, offer)
-        self.offers[spec.name] = [offer]
-        self.described[spec.name] = Described(spec, offer)
+        self.offers[name] = [offer]
+        self.described[name] = Described(spec, offer)
 
     def describe_all(self) -> None:
         """Import every stub; what fails is in `failed`, nothing is raised."""
@@ -136,10 +145,7 @@ class Catalogue:
             return self._describe(name, self._owner(name))
         asked = f" (asked for by {origin})" if origin else ""
         if name in self.denied:
-            raise DeviceError(
-                f"device {name}{asked} is installed, but CORE_DEVICES does not allow it",
-                cure=f"add {name.lower()} to CORE_DEVICES, or unset it",
-            )
+            raise _not_allowed(name, asked)
         if name in self.other_api:
             raise _wrong_api(name, self.other_api[name], (self.other_api[name].major, 0))
         return self._by_alias(name, asked)
@@ -147,9 +153,14 @@ class Catalogue:
     def _by_alias(self, name: str, asked: str) -> Described:
         """Aliases are known once stubs have spoken, so this costs the import of all of them."""
         self.describe_all()
-        for described in self.described.values():
-            if name in (alias.upper() for alias in described.spec.aliases):
-                return described
+        meant = [described for described in self.described.values()
+                 if name in (alias.upper() for alias in described.spec.aliases)]
+        if len(meant) > 1:
+            names = sorted(described.spec.name for described in meant)
+            raise DeviceError(f"{name}{asked} is another name of {' and of '.join(names)}",
+                              cure=f"use one of {', '.join(names)}")
+        if meant:
+            return meant[0]
         near = difflib.get_close_matches(name, [*self.offers, *self.denied], 1, 0.6)
         if near:
             cure = f"did you mean {near[0]}?"
@@ -176,15 +187,16 @@ class Catalogue:
             if choice and normalized(offer.distribution) == normalized(choice):
                 return offer
         sources = " and ".join(offer.source for offer in offers)
+        unknown = f"; CORE_OWNER_{name}={choice} is none of them" if choice else ""
         raise PluginError(
-            f"device {name} is offered by {sources}",
+            f"device {name} is offered by {sources}{unknown}",
             cure=f"uninstall one, or set CORE_OWNER_{name}={offers[0].distribution}",
         )
 
     def _describe(self, name: str, offer: Offer) -> Described:
         """Import the stub and keep what it says about `name`, or why it fails."""
         try:
-            specs = self._specs_of(offer.module)
+            specs = self._specs_of(offer)
             if name not in specs:
                 raise PluginError(
                     f"its entry point {name} names {offer.module}, which describes "
@@ -200,21 +212,24 @@ class Catalogue:
         described = self.described[name] = Described(specs[name], offer)
         return described
 
-    def _specs_of(self, module: str) -> dict[str, DeviceSpec]:
+    def _specs_of(self, offer: Offer) -> dict[str, DeviceSpec]:
         """What a stub describes; asked once, though it may stand under several names."""
-        if module in self._stubs:
-            return self._stubs[module]
-        stub = importlib.import_module(module)
-        answers: list[Any] = hooks_of(stub).core_devices()
+        if offer.module in self._stubs:
+            return self._stubs[offer.module]
+        stub = importlib.import_module(offer.module)
+        try:
+            answers: list[Any] = hooks_of(stub).core_devices()
+        except PluginError:
+            _check_newer(stub, offer)
+            raise
         specs: dict[str, DeviceSpec] = {}
         for answer in answers:
             if not isinstance(answer, (list, tuple)):
                 raise PluginError(f"core_devices() returned {answer!r}, not a list of DeviceSpec")
-            for spec in answer:
-                if not isinstance(spec, DeviceSpec):
-                    raise PluginError(f"core_devices() gave {spec!r}, which is no DeviceSpec")
-                specs[spec.name.upper()] = replace(spec, name=spec.name.upper())
-        self._stubs[module] = specs
+            for given in answer:
+                spec = described_device(given, "core_devices()")
+                specs[spec.name] = spec
+        self._stubs[offer.module] = specs
         return specs
 
     def _load_modules(self) -> None:
@@ -227,24 +242,31 @@ class Catalogue:
                         Offer(name=module.upper(), module=module, distribution="CORE_PLUGINS")
                     )
                     continue
-                names = self._specs_of(module)
+                names = self._specs_of(
+                    Offer(name=module.upper(), module=module, distribution="CORE_PLUGINS"))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001 - as in _describe
-                warn(f"CORE_PLUGINS: module {module} is left out: {in_words(error)}")
+                warn(
+                    f"CORE_PLUGINS: module {module} is left out: {in_words(error)}",
+                    "repair it, put its folder on PYTHONPATH, or take it out of CORE_PLUGINS",
+                )
                 continue
             for name in names:
-                if self._allow.permits(name) and name not in BUILT_IN:
-                    self.offers[name] = [
-                        Offer(name=name, module=module, distribution=f"{module} (CORE_PLUGINS)")
-                    ]
+                offer = Offer(name=name, module=module, distribution=f"{module} (CORE_PLUGINS)")
+                if name not in BUILT_IN:  # it takes the place of what is installed
+                    self.offers.pop(name, None)
+                self._add(offer)
 
 
 def in_words(error: BaseException) -> str:
     """Kind and first line of an error; a message of core's own stands for itself."""
     if isinstance(error, CoreError):
         return error.message
-    lines = str(error).splitlines()
+    try:
+        lines = str(error).splitlines()
+    except Exception:  # noqa: BLE001 - an exception out of a plugin may be broken itself
+        lines = []
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
@@ -259,6 +281,39 @@ def _failure(name: str, offer: Offer, error: BaseException) -> Failure:
     )
 
 
+def _not_allowed(name: str, asked: str) -> DeviceError:
+    return DeviceError(
+        f"device {name}{asked} is installed, but CORE_DEVICES does not allow it",
+        cure=f"add {name.lower()} to CORE_DEVICES, or unset it",
+    )
+
+
+def described_device(given: Any, source: str) -> DeviceSpec:
+    """What somebody gave as the description of a device, its name in capitals.
+
+    Raises:
+        PluginError: It is none, or its name cannot be written where names of devices are.
+    """
+    if not isinstance(given, DeviceSpec):
+        raise PluginError(f"{source} gave {given!r}, which is no DeviceSpec")
+    name = given.name
+    if not isinstance(name, str) or not name.strip() or set(name) & set(":, \t\n"):
+        raise PluginError(f"DeviceSpec.name is {name!r}, not a name of a device",
+                          cure="choose a word without spaces, commas and colons")
+    return replace(given, name=name.upper())
+
+
+def _check_newer(stub: ModuleType, offer: Offer) -> None:
+    """Hooks that this core does not know are no mistake of a stub that is made for a newer one."""
+    try:
+        specs = [spec for spec in stub.core_devices() if isinstance(spec, DeviceSpec)]
+        newer = [spec for spec in specs if spec.api > API]
+    except Exception:  # noqa: BLE001 - then what was found before counts
+        return
+    if newer:
+        raise _wrong_api(newer[0].name, offer, newer[0].api)
+
+
 def _check_spec(spec: DeviceSpec, offer: Offer) -> None:
     """Refuse a description that this core cannot work with."""
     api = spec.api
@@ -271,6 +326,13 @@ def _check_spec(spec: DeviceSpec, offer: Offer) -> None:
             raise PluginError(
                 f"DeviceSpec.{field} is {getattr(spec, field)!r}, not {kind.__name__}"
             )
+    for field in ("variants", "aliases"):
+        value = getattr(spec, field)
+        # One text would be taken for a sequence of letters.
+        if not isinstance(value, (tuple, list)) or not all(isinstance(v, str) for v in value):
+            raise PluginError(f"DeviceSpec.{field} is {value!r}, not a tuple of texts")
+    if spec.count is not None and (not isinstance(spec.count, int) or spec.count < 1):
+        raise PluginError(f"DeviceSpec.count is {spec.count!r}, not None or at least 1")
 
 
 def _wrong_api(name: str, offer: Offer, api: tuple[int, int]) -> PluginError:

@@ -25,7 +25,11 @@ def probe(place: str) -> dict[str, Any]:
     answer = load(place)()
     if not isinstance(answer, Probe):
         return {"count": 0, "reason": f"{place} returned {answer!r}, not a Probe", "fault": True}
-    return asdict(answer)
+    count: Any = answer.count
+    if not isinstance(count, int):
+        reason = f"{place} counts {count!r} devices, not an int"
+        return {"count": 0, "reason": reason, "fault": True}
+    return {"count": count, "reason": str(answer.reason)}
 
 
 def checks(module: str, name: str) -> list[dict[str, Any]]:

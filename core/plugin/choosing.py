@@ -70,7 +70,11 @@ def implicit_choice(catalogue: Catalogue) -> Choice:
             reason = f"highest priority ({spec.priority}) of what is usable"
             return Choice(spec.name, "; ".join([reason, *passed_over]))
         if verdict.fault:
-            warn(f"device {spec.name} is passed over: {verdict.reason}", f"core doctor {spec.name}")
+            warn(
+                f"device {spec.name} is passed over: {verdict.reason} ({described.offer.source})",
+                f"`core doctor {spec.name}` asks again; or set CORE_DEVICES=-{spec.name.lower()}, "
+                f"or upgrade or uninstall {described.offer.distribution}",
+            )
         passed_over.append(f"{spec.name}: {verdict.reason}")
     missing = "no installed device is usable" if candidates else "no device plugin installed"
     warn(

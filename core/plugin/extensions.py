@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Final
 
 from core.foundation import events
-from core.foundation.errors import PluginError
+from core.foundation.errors import CoreError, PluginError
 from core.foundation.user_frame import warn
 from core.plugin.catalogue import in_words
 from core.plugin.discovery import EXTENSION_GROUP, AllowList, Offer
@@ -30,6 +30,12 @@ class Extension:
 
     offer: Offer
     module: ModuleType
+
+
+def without(offer: Offer) -> str:
+    """What to do about an extension that fails."""
+    return (f"repair, upgrade or uninstall {offer.distribution}, "
+            f"or set CORE_DEVICES=-{offer.name.lower()}")
 
 
 class Extensions:
@@ -56,16 +62,17 @@ class Extensions:
     def load(self) -> list[Extension]:
         """Every extension that can be used; imported at the first call."""
         if self._loaded is None:
-            loaded: dict[str, Extension] = {}
+            # An extension that uses a device while it is imported comes here again, and gets those
+            # that were loaded before it.
+            self._loaded = []
             for offer in sorted(self._offers, key=lambda offer: offer.name):
-                extension = self._load(offer)
-                if extension is not None:
-                    loaded.setdefault(offer.module, extension)
-            self._loaded = list(loaded.values())
+                if offer.module not in (other.offer.module for other in self._loaded):
+                    self._loaded.extend(self._load(offer))
             self._watch(self._loaded)
-        return self._loaded
+        return list(self._loaded)
 
-    def _load(self, offer: Offer) -> Extension | None:
+    def _load(self, offer: Offer) -> list[Extension]:
+        """The one extension of an offer; none, and a warning, when it cannot be used."""
         try:
             if offer.major != API[0]:
                 raise PluginError(f"it needs plugin API {offer.major}, this core has {API[0]}")
@@ -78,9 +85,12 @@ class Extensions:
             raise
         except BaseException as error:  # noqa: BLE001 - a plugin may do anything at import
             self.failed[offer.name] = in_words(error)
-            warn(f"extension {offer.name} ({offer.source}) is left out: {in_words(error)}")
-            return None
-        return Extension(offer, module)
+            warn(
+                f"extension {offer.name} ({offer.source}) is left out: {in_words(error)}",
+                error.cure if isinstance(error, CoreError) and error.cure else without(offer),
+            )
+            return []
+        return [Extension(offer, module)]
 
     @staticmethod
     def _watch(extensions: Sequence[Extension]) -> None:

@@ -19,7 +19,7 @@ from core.plugin.catalogue import Described, in_words
 from core.plugin.description import DeviceSpec
 from core.plugin.device_name import canonical_name
 from core.plugin.discovery import Offer
-from core.plugin.extensions import Extension
+from core.plugin.extensions import Extension, without
 from core.plugin.hook_calls import hooks_of
 from core.plugin.interfaces import Allocator, Compiler, CopyQueue, Loader, OpenDevice, Renderer
 from core.plugin.target import Target
@@ -130,8 +130,9 @@ def open_device(
             opened = _bind(described, variant, owner, [])  # raises what is the owner's own fault
             culprit = _name_in_traceback(error.error.__traceback__, extensions)
             warn(
-                f"{spec.name} was opened without extensions: {error.hook} failed in {culprit}: "
-                f"{in_words(error.error)}"
+                f"{spec.name} was opened without extensions: {error.hook} failed in "
+                f"{_in_words(culprit, extensions)}: {in_words(error.error)}",
+                without(culprit) if culprit else "uninstall the one that does it",
             )
             return opened
     except HookError as error:
@@ -161,9 +162,11 @@ def _bind(
     opening = _ask(hooks.core_open_device, "core_open_device", spec=spec, variant=variant)
     device = _checked(OpenDevice, opening, "core_open_device")
     try:
-        _checked(Target, getattr(device, "target", None), "core_open_device", "OpenDevice.target: ")
+        # What is read of the plugin's objects may be a property, and raise like a hook.
+        target = _checked(Target, _ask(getattr, "core_open_device", device, "target", None),
+                          "core_open_device", "OpenDevice.target: ")
         answers = _ask(hooks.core_renderers, "core_renderers", device=device)
-        renderers = _renderers(answers)
+        renderers = _ask(_renderers, "core_renderers", answers)
         allocator = _ask(hooks.core_allocator, "core_allocator", device=device)
         queue = _ask(hooks.core_copy_queue, "core_copy_queue", device=device)
         loaders: dict[str, Loader] = {}
@@ -181,7 +184,7 @@ def _bind(
             spec=spec,
             variant=variant,
             device=device,
-            target=device.target,
+            target=target,
             renderers=renderers,
             renderer=renderers[0],
             allocator=_checked(Allocator, allocator, "core_allocator"),
@@ -197,7 +200,7 @@ def _bind(
 def _ask(question: Any, hook: str, *arguments: Any, **options: Any) -> Any:
     try:
         return question(*arguments, **options)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, HookError):
         raise
     # A hook may do anything, sys.exit() included.
     except BaseException as error:
@@ -232,7 +235,8 @@ def _renderers(answers: Sequence[Any]) -> tuple[Renderer, ...]:
     if not found:
         raise _fail(hook, f"nobody implements {hook}, or it gave no renderer")
     for renderer in found:
-        for attribute, kind in (("name", str), ("binary_format", str), ("compiler", Compiler)):
+        for attribute, kind in (("name", str), ("priority", int), ("binary_format", str),
+                                ("compiler", Compiler)):
             value = getattr(renderer, attribute, None)
             _checked(kind, value, hook, f"{type(renderer).__name__}.{attribute}: ")
         if getattr(renderer, "code_for_op", None) is None:
@@ -251,19 +255,27 @@ def _close_quietly(device: OpenDevice) -> None:
     """Close after a failure: the failure is what counts, not what closing says."""
     try:
         device.close()
-    except Exception as error:  # noqa: BLE001
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001
         warn(f"closing {type(device).__name__} after a failure failed too: {in_words(error)}")
 
 
-def _name_in_traceback(traceback: TracebackType | None, extensions: Sequence[Extension]) -> str:
-    """The extension whose code raised; all of them when none is in the traceback."""
+def _name_in_traceback(
+    traceback: TracebackType | None, extensions: Sequence[Extension]
+) -> Offer | None:
+    """The extension whose code raised; None when none is in the traceback."""
     by_module = {extension.module.__name__: extension.offer for extension in extensions}
     found = None
     while traceback is not None:
         found = by_module.get(str(traceback.tb_frame.f_globals.get("__name__"))) or found
         traceback = traceback.tb_next
-    if found is not None:
-        return f"extension {found.name} ({found.source})"
+    return found
+
+
+def _in_words(culprit: Offer | None, extensions: Sequence[Extension]) -> str:
+    if culprit is not None:
+        return f"extension {culprit.name} ({culprit.source})"
     return "one of the extensions " + ", ".join(e.offer.name for e in extensions)
 
 

@@ -62,15 +62,20 @@ def run_tasks(tasks: Sequence[Task]) -> dict[str, Any]:
 
 def _run_child(tasks: Sequence[Task]) -> tuple[str, str]:
     """What the child wrote, and how it ended, in words."""
-    command = [sys.executable, "-c", _START, json.dumps(sys.path), json.dumps(tasks)]
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    ) as child:
+    path = json.dumps([str(folder) for folder in sys.path])
+    command = [sys.executable, "-c", _START, path, json.dumps(tasks)]
+    try:
+        started = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+    except OSError as error:  # no interpreter of its own where Python is embedded
+        return "", f"the probe could not be started: {error}"
+    with started as child:
         try:
             output, _ = child.communicate(timeout=settings.PROBE_SECONDS)
         except subprocess.TimeoutExpired:

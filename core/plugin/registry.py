@@ -18,6 +18,7 @@ from core.foundation import events
 from core.foundation.errors import CoreError, PluginError
 from core.foundation.lazy_import import lazy_import
 from core.foundation.settings import settings
+from core.foundation.user_frame import warn
 from core.plugin.catalogue import Catalogue, Described, in_words
 from core.plugin.choosing import Choice, explicit_choice, implicit_choice
 from core.plugin.description import Check, DeviceSpec
@@ -105,7 +106,8 @@ class Registry:
         """Add a device in this process, without installing anything.
 
         Raises:
-            DeviceError: The name is taken.
+            DeviceError: The name is taken, or CORE_DEVICES does not allow it.
+            PluginError: Not a description that this core can work with.
         """
         with self._lock:
             self._scanned()[0].add(spec, "registered in this process")
@@ -183,8 +185,11 @@ class Registry:
             self._by_text.clear()
         for opened in closing.values():
             if opened.process_id == os.getpid():
-                opened.device.synchronize()
-                opened.device.close()
+                try:
+                    opened.device.synchronize()
+                    opened.device.close()
+                except Exception as error:  # noqa: BLE001 - the others are to be closed too
+                    warn(f"{opened.name} does not close: {in_words(error)} ({opened.offer.source})")
 
     # --- choosing --------------------------------------------------------------------------------
 
@@ -242,7 +247,8 @@ class Registry:
     def failed_extensions(self) -> dict[str, str]:
         """Extensions that were left out, with the reason; they are loaded to find out."""
         with self._lock:
-            extensions = self._scanned()[1]
+            catalogue, extensions = self._scanned()
+            catalogue.names()  # modules of CORE_PLUGINS may be extensions
             extensions.load()
             return dict(extensions.failed)
 

@@ -48,6 +48,10 @@ def status_rows(
         _row(offer, "not allowed", "CORE_DEVICES leaves it out")
         for offer in catalogue.denied.values()
     ]
+    rows += [
+        _row(offer, "failed", f"{offer.name} is a device of core itself; choose another name")
+        for offer in catalogue.taken
+    ]
     for offer in catalogue.other_api.values():
         if offer.name not in catalogue.offers:
             side = "newer" if offer.major > API[0] else "older"

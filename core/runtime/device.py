@@ -43,22 +43,22 @@ class DeviceTable:
     def DEFAULT(self, name: str) -> None:  # noqa: N802
         self._default = canonical(name) if name else ""
 
-    def names(self) -> list[str]:
-        """Names of the devices that could be opened."""
-        return registry.names()
-
     def register(self, spec: DeviceSpec) -> None:
         """Add a device in this process, without installing anything.
 
         Args:
-            spec: Its description; `spec.module` has the hooks that open it.
+            spec: As a stub's `core_devices` would describe it; `spec.module` holds the open hooks.
 
         Raises:
-            DeviceError: The name is taken.
-            PluginError: The description is not acceptable.
+            DeviceError: There is a device of that name, or CORE_DEVICES does not allow it.
+            PluginError: Not a description that this core can work with.
         """
         registry.register(spec)
-        self._chosen.clear()
+        self._chosen.clear()  # its priority may make it the default
+
+    def names(self) -> list[str]:
+        """Names of the devices that could be opened."""
+        return registry.names()
 
 
 class OpenDeviceView:
@@ -86,7 +86,7 @@ _opened: dict[str, OpenedDevice] = {}
 def open_device(name: str) -> OpenedDevice:
     """The open device of a name; remembers names, so that a second look costs a dictionary's."""
     found = _opened.get(name)
-    if found is None or found.process_id != os.getpid():
+    if found is None or not (found.target.fork_safe or found.process_id == os.getpid()):
         source = origin("DEV") if name == settings.DEV else ""
         found = _opened[name] = registry.open(name, source)
     return found

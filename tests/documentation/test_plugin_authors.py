@@ -99,21 +99,43 @@ def fragments(node):
     return []
 
 
+def said_by(node):
+    """Expressions of which the first with text in it is a message."""
+    if isinstance(node, ast.Call):
+        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        if name in ("_fail", "warn", "Failure", "Verdict", "_row") or (
+                name.endswith("Error") and name != "HookError"):
+            return node.args
+    # Messages that a function returns for another to raise or to report.
+    if isinstance(node, ast.Return) or (
+            isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) != "cure"):
+        value = node.value
+        values = value.elts if isinstance(value, ast.Tuple) else (
+            value.values if isinstance(value, ast.Dict) else [value])
+        return [v for v in values if isinstance(v, ast.JoinedStr)]
+    return []
+
+
 def messages():
-    """(place, longest fixed part) of every error and warning of the plugin layer."""
+    """(place, longest fixed part) of every error, warning and reason of the plugin layer."""
     for file in sorted((ROOT / "core" / "plugin").glob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
-            if not isinstance(node, ast.Call):
-                continue
-            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-            if name in ("_fail", "warn", "Failure") or (
-                    name.endswith("Error") and name != "HookError"):
-                parts = next(filter(None, map(fragments, node.args)), [])
-                words = max(parts, key=len, default="").strip(" :;,'()")
-                if " " in words:
-                    yield f"{file.name}:{node.lineno}", words
+            parts = next(filter(None, map(fragments, said_by(node))), [])
+            words = max(parts, key=len, default="").strip(" :;,'()[")
+            if words.count(" ") >= (1 if isinstance(node, ast.Call) else 2):
+                yield f"{file.name}:{node.lineno}", words
 
 
 @pytest.mark.parametrize(("place", "words"), list(messages()))
 def test_every_message_is_in_the_catalogue(place, words):
     assert words in MESSAGES, f"{place}: add the message to docs/error-messages.md, cause and cure"
+
+
+def test_the_catalogue_holds_no_message_that_is_gone():
+    said = "\n".join(text for file in (ROOT / "core").rglob("*.py")
+                     for node in ast.walk(ast.parse(file.read_text())) for text in fragments(node))
+    rows = [line.split(" | ")[0].lstrip("| ") for line in MESSAGES.splitlines()
+            if line.startswith("| ") and not line.startswith("| message")]
+    parts = [max(re.split("…| / ", row), key=len).strip(" :;,'().") for row in rows]
+    assert len(parts) > 40
+    assert [part for part in parts if part not in said] == []

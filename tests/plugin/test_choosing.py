@@ -25,6 +25,8 @@ def crashes(): os.kill(os.getpid(), signal.SIGSEGV)
 def leaves(): os._exit(7)
 def hangs(): time.sleep(600)
 def wrong(): return 3
+def text(): return Probe("2")
+def unspeakable(): return Probe(1, object())
 """
 
 
@@ -56,7 +58,8 @@ def test_highest_priority_with_hardware_wins(folder):
 def test_every_bad_probe_is_a_verdict_and_the_others_still_speak(folder):
     answers = run_tasks(
         [(kind, "probe", f"sample_probes:{kind}")
-         for kind in ("raises", "crashes", "leaves", "wrong", "gone", "found")]
+         for kind in ("raises", "crashes", "leaves", "wrong", "text", "gone", "unspeakable",
+                      "found")]
     )
     reasons = {kind: answer["reason"] for kind, answer in answers.items()}
     assert answers["found"]["count"] == 2
@@ -64,6 +67,9 @@ def test_every_bad_probe_is_a_verdict_and_the_others_still_speak(folder):
     assert reasons["crashes"] == "the probe crashed with SIGSEGV"
     assert reasons["leaves"] == "the probe ended its process with status 7"
     assert "not a Probe" in reasons["wrong"]
+    assert "counts '2' devices" in reasons["text"]
+    assert answers["unspeakable"]["reason"].startswith("<object")
+    del answers["unspeakable"]
     assert "has no name 'gone'" in reasons["gone"]
     assert all(answer["fault"] for kind, answer in answers.items() if kind != "found")
 
@@ -72,7 +78,9 @@ def test_a_hanging_probe_costs_its_limit_once(folder, monkeypatch):
     add(folder, "HANGS", 300, "hangs")
     add(folder, "HOST", 100)
     with Context(PROBE_SECONDS=1):
-        with pytest.warns(CoreWarning, match="HANGS is passed over: .* did not answer within 1 s"):
+        with pytest.warns(CoreWarning, match=(
+                "HANGS is passed over: .* did not answer within 1 s .plugin-hangs 1.0.*"
+                "`core doctor HANGS`.* uninstall plugin-hangs")):
             assert folder.registry().default_name() == "HOST"
         monkeypatch.setattr(probing, "run_tasks", lambda tasks: pytest.fail("asked again"))
         with pytest.warns(CoreWarning, match="HANGS is passed over"):
@@ -94,6 +102,30 @@ def test_verdicts_are_kept_until_something_changes(folder, monkeypatch):
     assert len(json.loads(kept.read_text())) == 1
     kept.write_text("{damaged")
     assert folder.registry().default_name() == "CARD"
+
+
+def test_without_an_interpreter_for_the_child_a_probe_is_a_fault(folder, monkeypatch):
+    add(folder, "CARD", 200, "found")
+    add(folder, "HOST", 100)
+    monkeypatch.setattr(probing.sys, "executable", "/no/such/python")
+    with pytest.warns(CoreWarning, match="CARD is passed over: the probe could not be started"):
+        assert folder.registry().default_name() == "HOST"
+
+
+def test_a_probe_that_promises_too_much_is_no_reason_to_fall_back(folder):
+    (folder.path / "sample_no_card.py").write_text("raise OSError('the driver is asleep')")
+    folder.install("plugin-card", {"CARD": "sample_card_stub"}, {"sample_card_stub.py": """
+        from core.plugin import DeviceSpec, hookimpl
+        @hookimpl
+        def core_devices():
+            return [DeviceSpec(name="CARD", module="sample_no_card", priority=200,
+                               probe="sample_probes:found")]
+        """})
+    add(folder, "HOST", 100)
+    registry = folder.registry()
+    assert registry.default_name() == "CARD"
+    with pytest.raises(DeviceError, match="the driver is asleep .plugin-card 1.0"):
+        registry.open(registry.default_name())
 
 
 def test_explicit_choice_is_not_probed(folder):

@@ -58,6 +58,25 @@ BROKEN_STUBS = {
         "from core.plugin import *\n@hookimpl\ndef core_devices(): raise OSError('odd')",
         "OSError: odd",
     ),
+    "raises what cannot be printed": (
+        "class Odd(Exception):\n    def __str__(self): raise OSError\nraise Odd",
+        "cannot be used: Odd",
+    ),
+    "no name": (
+        "from core.plugin import *\n@hookimpl\ndef core_devices(): return [DeviceSpec("
+        "name='FOO:1', module='x')]",
+        "DeviceSpec.name is 'FOO:1', not a name of a device",
+    ),
+    "one text for a tuple": (
+        "from core.plugin import *\n@hookimpl\ndef core_devices(): return [DeviceSpec("
+        "name='FOO', module='x', aliases='fu')]",
+        "DeviceSpec.aliases is 'fu', not a tuple of texts",
+    ),
+    "odd count": (
+        "from core.plugin import *\n@hookimpl\ndef core_devices(): return [DeviceSpec("
+        "name='FOO', module='x', count=0)]",
+        "DeviceSpec.count is 0, not None or at least 1",
+    ),
     "newer minor": (
         "from core.plugin import *\n@hookimpl\ndef core_devices(): return [DeviceSpec("
         "name='FOO', module='x', api=(1, 99))]",
@@ -105,6 +124,29 @@ BROKEN_MODULES = {
         "        r.compiler = 3\n        return [r]",
         "SampleRenderer.compiler: core_renderers must give a Compiler, not int",
     ),
+    "odd priority": (
+        OPENS + "\n    @hookimpl\n    def core_renderers(): return [SampleRenderer('A', None), "
+        "SampleRenderer('B', 1)]",
+        "SampleRenderer.priority: core_renderers must give a int, not NoneType",
+    ),
+    "property raises": (
+        OPENS + "\n    class Lazy(SampleRenderer):\n"
+        "        compiler = property(lambda self: open('/no/such/compiler'))\n"
+        "    @hookimpl\n    def core_renderers(): return [Lazy()]",
+        "FileNotFoundError.*no/such/compiler.*core_renderers",
+    ),
+    "target raises": (
+        OPENS + "\n    class Lazy(OpenDevice):\n        synchronize = None\n"
+        "        target = property(lambda self: 1 // 0)\n"
+        "    @hookimpl\n    def core_open_device(): return Lazy()",
+        "ZeroDivisionError.*core_open_device",
+    ),
+    "closing exits": (
+        OPENS + "\n    class Leaves(SampleDevice):\n        def close(self): raise SystemExit\n"
+        "    @hookimpl\n    def core_open_device(spec, variant): return Leaves(spec, variant)\n"
+        "    @hookimpl\n    def core_allocator(): raise OSError('first')",
+        "OSError: first",
+    ),
     "no target": (
         OPENS + "\n    @hookimpl\n    def core_open_device(spec, variant):\n"
         "        d = SampleDevice(spec, variant)\n        del d.target\n        return d",
@@ -133,6 +175,7 @@ def test_broken_stub(plugin_folder, kind):
     assert rows["FOO"].version == "1.5"
 
 
+@pytest.mark.filterwarnings("ignore:closing")  # what failed may not close either
 @pytest.mark.parametrize("kind", BROKEN_MODULES)
 def test_broken_module_is_tried_again_each_time(plugin_folder, kind):
     stub, words = BROKEN_MODULES[kind]
@@ -219,6 +262,10 @@ def test_a_built_in_name_cannot_be_taken(plugin_folder):
     registry = plugin_folder.registry()
     offer = registry._scanned()[0].offers["NULL"]
     assert [o.distribution for o in offer] == ["core"]
+    assert registry.open("NULL").offer.distribution == "core"
+    (row,) = [row for row in registry.status() if row.distribution == "plugin-null"]
+    assert (row.status, row.reason) == (
+        "failed", "NULL is a device of core itself; choose another name")
 
 
 FAILING_EXTENSIONS = {

@@ -78,6 +78,24 @@ KINDS = {
 }
 GOOD = device("GOOD", stub("GOOD"))
 PROBED = [kind for kind in KINDS if kind.startswith("probe")]
+#: Wheels of extensions that fail, and words of the warning when GOOD opens.
+EXTENSION_KINDS = {
+    "raises at import": ("raise OSError('no licence')", "OSError: no licence"),
+    "exits at import": ("raise SystemExit(3)", "SystemExit: 3"),
+    "needs a module": ("import no_such_package", "No module named 'no_such_package'"),
+    "misspelt hook": (
+        "from core.plugin import hookimpl\n@hookimpl\ndef core_rendrers(device): pass",
+        "did you mean 'core_renderers'"),
+    "opens devices": (
+        "from core.plugin import hookimpl\n@hookimpl\ndef core_open_device(): pass",
+        "must not implement core_open_device"),
+    "raises in a hook": (
+        "from core.plugin import hookimpl\n@hookimpl\ndef core_allocator(): raise OSError('boom')",
+        "core_allocator failed in extension FAILING"),
+    "exits in a hook": (
+        "from core.plugin import hookimpl\n@hookimpl\ndef core_renderers(): raise SystemExit(4)",
+        "core_renderers failed in extension FAILING"),
+}
 SCRIPT = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
@@ -96,6 +114,24 @@ print(json.dumps({"messages": messages, "sum": sum_, "extensions": registry.fail
 """
 
 
+CHOOSE = """
+import json, sys, warnings
+from core.plugin.registry import registry
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    assert registry.default_name() != "FOO"
+print(json.dumps([str(w.message) for w in caught if "FOO" in str(w.message)]))
+"""
+WARNINGS = """
+import json, warnings
+from core.plugin.registry import registry
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    registry.open("GOOD")
+print(json.dumps([str(w.message) for w in caught]))
+"""
+
+
 def environment(*folders):
     """Variables of a child that finds these folders beside what this process finds."""
     path = [*map(str, folders), os.environ.get("PYTHONPATH", "")]
@@ -103,10 +139,14 @@ def environment(*folders):
                          "CORE_PROBE_SECONDS": "2", "CORE_DEV": "REFERENCE"}
 
 
-def run(command, variables):
+def printed(command, variables):
     done = subprocess.run(command, env=variables, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout)
+    return done.stdout
+
+
+def run(command, variables):
+    return json.loads(printed(command, variables))
 
 
 @pytest.fixture(scope="module")
@@ -136,12 +176,28 @@ def test_a_broken_device_breaks_nothing_else(kind, good, tmp_path):
     message = found["messages"]["FOO"]
     if kind in PROBED:  # a probe counts where a default is looked for; who names FOO gets it
         assert message == "open"
-        message = rows["FOO"]["reason"]
+        assert words in rows["FOO"]["reason"]
+        (message,) = run([sys.executable, "-c", CHOOSE], variables | {"CORE_DEV": ""})
+        assert "uninstall core-plugin-foo" in message
     else:
-        assert "core-plugin-foo 1.5" in message
         assert "cure: " in message
+    assert "core-plugin-foo 1.5" in message
     assert words in message
     assert rows["FOO"]["version"] == "1.5"
+
+
+def test_the_table_of_devices_with_every_kind_installed(good, tmp_path):
+    """`core devices` as people read it, and a default, with one plugin of each kind installed."""
+    site = tmp_path / "site"
+    wheels = every_kind()
+    pip_install([wheel.build(tmp_path) for wheel in wheels], "--target", str(site))
+    variables = environment(site, good) | {"CORE_CACHE_DIR": str(tmp_path / "cache")}
+    table = printed([sys.executable, "-m", "core", "devices"], variables | {"COLUMNS": "250"})
+    assert all(name in table for wheel in (*wheels, GOOD) for name in wheel.entries)
+    assert "1.5" in table
+    chosen = variables | {"CORE_DEV": "GOOD"}  # a broken plugin is no matter for who names another
+    assert printed([sys.executable, "-W", "error", "-c",
+                    "import core; print(core.Device.DEFAULT)"], chosen) == "GOOD\n"
 
 
 def test_two_distributions_of_one_name(good, tmp_path):
@@ -155,8 +211,23 @@ def test_two_distributions_of_one_name(good, tmp_path):
     assert found["GOOD"] == "open"
     assert "acme-foo 1.5 and beta-foo 1.5" in found["FOO"]
     assert "CORE_OWNER_FOO" in found["FOO"]
+    other = run([sys.executable, "-c", SCRIPT, "FOO"], variables | {"CORE_OWNER_FOO": "gamma"})
+    assert "CORE_OWNER_FOO=gamma is none of them" in other["messages"]["FOO"]
     found = run([sys.executable, "-c", SCRIPT, "FOO"], variables | {"CORE_OWNER_FOO": "beta-foo"})
     assert found["messages"] == {"FOO": "open"}
+
+
+def every_kind():
+    """The wheels of KINDS, each with names of its own, so that all fit into one environment."""
+    wheels = []
+    for number, (wheel, _) in enumerate(KINDS.values()):
+        name, own = f"FOO{number}", f"made_up_foo{number}"
+        (module,) = wheel.entries.values()
+        files = {path.replace("made_up_foo", own): text.replace('"FOO"', f'"{name}"').replace(
+            "made_up_foo", own) for path, text in wheel.files.items()}
+        wheels.append(replace(wheel, distribution=f"core-plugin-foo{number}", files=files,
+                              entries={name: module.replace("made_up_foo", own)}))
+    return wheels
 
 
 RENDERER = """
@@ -221,23 +292,26 @@ def test_extensions_add_a_renderer_wrap_an_allocator_watch_and_fail(good, tmp_pa
     assert "no licence" in found["failed"]["FAILING"]
 
 
+@pytest.mark.parametrize("kind", EXTENSION_KINDS)
+def test_a_broken_extension_breaks_no_device(kind, good, tmp_path):
+    text, words = EXTENSION_KINDS[kind]
+    variables = environment(installed(extension("failing", text), tmp_path), good)
+    (message,) = run([sys.executable, "-c", WARNINGS], variables)
+    assert words in message
+    assert "core-failing 1.0" in message
+    assert kind == "misspelt hook" or "uninstall core-failing" in message
+    rows = run([sys.executable, "-m", "core", "devices", "--json"], variables)
+    assert {row["device"]: row["status"] for row in rows}["GOOD"] == "ready"
+
+
 @pytest.mark.full
 def test_all_of_them_in_one_environment(tmp_path, request):
     """core's wheel and a wheel of every kind, each with a name of its own, in one real venv."""
     root = request.config.rootpath
     place = FreshEnvironment(tmp_path)
     place.install(root)
-    wheels = [GOOD]
-    for number, (wheel, _) in enumerate(KINDS.values()):
-        name, own = f"FOO{number}", f"made_up_foo{number}"
-        wheels.append(replace(
-            wheel, distribution=f"core-plugin-foo{number}",
-            entries=dict.fromkeys([name], next(iter(wheel.entries.values())).replace(
-                "made_up_foo", own)),
-            files={path.replace("made_up_foo", own): text.replace(
-                '"FOO"', f'"{name}"').replace("made_up_foo", own)
-                for path, text in wheel.files.items()}))
-    wheels += [extension("failing", "raise OSError('no licence')"), extension("observer", OBSERVER)]
+    wheels = [GOOD, *every_kind(), extension("failing", "raise OSError('no licence')"),
+              extension("observer", OBSERVER)]
     python = str(place.programs / "python")
     pip_install([w.build(tmp_path) for w in wheels], python=python)
     names = [f"FOO{number}" for number in range(len(KINDS))]

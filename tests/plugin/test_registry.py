@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from core import Device
 from core.foundation import events
 from core.foundation.errors import CoreWarning, DeviceError, PluginError
 from core.plugin import DeviceSpec
@@ -123,10 +122,57 @@ def test_modules_that_are_not_installed(plugin_folder):
 
 def test_register_in_this_process(plugin_folder):
     registry = plugin_folder.registry()
-    registry.register(DeviceSpec(name="MINE", module="core.testing.sample_device"))
+    registry.register(DeviceSpec(name="Mine", module="core.testing.sample_device"))
     assert registry.open("mine").offer.distribution == "registered in this process"
-    with pytest.raises(DeviceError, match="is a device MINE already"):
-        registry.register(DeviceSpec(name="MINE", module="x"))
+    for name in ("MINE", "mine", "null"):
+        with pytest.raises(DeviceError, match=f"is a device {name.upper()} already"):
+            registry.register(DeviceSpec(name=name, module="x"))
+    with pytest.raises(PluginError, match=r"Device.register\(\) gave 'MINE', which is no"):
+        registry.register("MINE")
+    with pytest.raises(PluginError, match="needs a newer core"):
+        registry.register(DeviceSpec(name="NEW", module="x", api=(1, 99)))
+    with pytest.raises(DeviceError, match="CORE_DEVICES does not allow it"):
+        plugin_folder.registry(allow="-mine").register(DeviceSpec(name="MINE", module="x"))
+
+
+def test_a_registered_device_may_become_the_default(plugin_folder):
+    registry = plugin_folder.registry()
+    with pytest.warns(CoreWarning, match="no device plugin installed"):
+        assert registry.default_name() == "REFERENCE"
+    registry.register(DeviceSpec(name="MINE", module="core.testing.sample_device", priority=50))
+    assert registry.default_name() == "MINE"
+
+
+def test_what_modules_describe_is_allowed_or_not(plugin_folder):
+    (plugin_folder.path / "some_stub.py").write_text(
+        "from core.plugin import DeviceSpec, hookimpl\n"
+        "@hookimpl\n"
+        "def core_devices():\n"
+        "    return [DeviceSpec(name=n, module='core.testing.sample_device')"
+        " for n in ('FOO', 'NULL')]\n"
+    )
+    registry = plugin_folder.registry(allow="-foo", modules=("some_stub",))
+    with pytest.raises(DeviceError, match="CORE_DEVICES does not allow it"):
+        registry.open("FOO")
+    assert registry.open("NULL").offer.distribution == "core"
+
+
+def test_an_extension_out_of_a_module_that_is_not_installed(plugin_folder):
+    (plugin_folder.path / "some_extension.py").write_text(
+        "from core.plugin import hookimpl\n@hookimpl\ndef core_rendrers(): pass\n")
+    registry = plugin_folder.registry(modules=("some_extension",))
+    with pytest.warns(CoreWarning, match="SOME_EXTENSION .*unknown hook.*did you mean"):
+        assert "SOME_EXTENSION" in registry.failed_extensions()
+
+
+def test_an_alias_of_two_devices_is_refused_in_any_order(plugin_folder):
+    plugin_folder.good("FOO", 'aliases=("card",)')
+    plugin_folder.good("BAR", 'aliases=("card", "board")')
+    for first in ("FOO", "BAR", "BOARD"):
+        registry = plugin_folder.registry()
+        registry.open(first)
+        with pytest.raises(DeviceError, match="CARD is another name of BAR and of FOO"):
+            registry.open("card")
 
 
 def test_threads_get_one_device(plugin_folder):
@@ -174,6 +220,35 @@ def test_a_device_may_open_another_one_but_not_itself(plugin_folder):
         registry.open("SELF")
 
 
+def test_an_extension_may_open_a_device_while_it_is_imported(plugin_folder, monkeypatch):
+    plugin_folder.good("FOO")
+    plugin_folder.good("BAR")
+    registry, before = plugin_folder.registry(), list(events.observers)
+    monkeypatch.setattr(sys, "registry_under_test", registry, raising=False)
+    plugin_folder.extension("a", "from core.plugin import hookimpl")
+    plugin_folder.extension(
+        "b",
+        """
+        import sys
+        from core.plugin import hookimpl
+        seen = []
+        inner = sys.registry_under_test.open("FOO")
+
+        @hookimpl
+        def core_event(event):
+            seen.append(event.device)
+        """,
+    )
+    try:
+        opened = registry.open("BAR")
+    finally:
+        events.observers[:] = before
+    module = sys.modules[f"{plugin_folder.path.name}_extension_b"]
+    assert module.inner.extensions == ("extension-a 1.0",)
+    assert opened.extensions == ("extension-a 1.0", "extension-b 1.0")
+    assert module.seen == ["BAR"]  # watched once, and from then on
+
+
 def test_a_forked_child_refuses_and_its_locks_are_free(plugin_folder):
     plugin_folder.good("FOO")
     plugin_folder.good("BAR")
@@ -215,7 +290,7 @@ def test_events_and_a_watching_extension(plugin_folder):
         @hookimpl
         def core_event(event):
             seen.append(type(event).__name__)
-            raise RuntimeError("observers may fail")
+            raise SystemExit("observers may fail")
         """,
     )
     registry, before = plugin_folder.registry(), list(events.observers)
@@ -238,11 +313,12 @@ def test_close_all(plugin_folder):
     assert registry.open("FOO") is not opened
 
 
-def test_a_device_of_this_process_by_the_public_door():
-    name = "MADEUPHERE"
-    assert name not in Device.names()
-    Device.register(DeviceSpec(name=name, module="core.testing.sample_device"))
-    assert name in Device.names()
-    assert Device[name.lower()].name == name
-    with pytest.raises(DeviceError, match=f"is a device {name} already"):
-        Device.register(DeviceSpec(name=name, module="x"))
+def test_one_that_does_not_close_leaves_no_other_open(plugin_folder, monkeypatch):
+    plugin_folder.good("FOO")
+    plugin_folder.good("BAR")
+    registry = plugin_folder.registry()
+    first, second = registry.open("FOO"), registry.open("BAR")
+    monkeypatch.setattr(first.device, "synchronize", lambda: 1 // 0)
+    with pytest.warns(CoreWarning, match="FOO does not close: .*plugin-foo 1.0"):
+        registry.close_all()
+    assert second.device.closed == 1
