@@ -1,6 +1,7 @@
 """Kernels that fail, emulators that are gone: errors that name the kernel, and life after them."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +10,10 @@ import time
 import numpy as np
 import pytest
 
+import core_plugin_qemu
 from core.plugin import DeviceError, RecordedCall
+from core.testing.hook_bench import HookBench
+from core_plugin_qemu import device as hooks
 
 HEAD = "define void @kernel(ptr %args, i64 %lo, i64 %hi, i64 %tid) {"
 # Bodies of kernels, in LLVM IR; {W} is the type of an address.
@@ -23,6 +27,31 @@ again:
 }}"""
 
 
+def needs(variant):
+    return pytest.mark.skipif(shutil.which(f"qemu-{variant}") is None,
+                              reason=f"qemu-{variant} is not installed (apt-get install qemu-user)")
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(v, marks=needs(v)) for v in core_plugin_qemu.VARIANTS])
+def opened(request):
+    (spec,) = core_plugin_qemu.core_devices()
+    device = hooks.core_open_device(spec=spec, variant=request.param)
+    yield device
+    device.close()
+
+
+@pytest.fixture(scope="module")
+def bench(opened):
+    return HookBench(hooks, opened)
+
+
+def foreign(bench, source, name):
+    """A program of LLVM IR for which {W} is the type of an address."""
+    word = f"i{bench.device.architecture.word_bits}"
+    return bench.program(source.replace("{W}", word).replace("@kernel", f"@{name}"), name)
+
+
 @pytest.fixture
 def works(bench, opened):
     """Afterwards memory is as it was, and kernels loaded before and later run."""
@@ -34,7 +63,7 @@ def works(bench, opened):
     assert opened.runner.generation > generation
     for program in (before, bench.increment(8, "loaded_after")):
         program([out, kept], [3])
-        np.testing.assert_array_equal(bench.read(out), source + 3)
+        np.testing.assert_array_equal(bench.read(out, 8), source + 3)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +71,7 @@ def works(bench, opened):
     [(STORE_AT_NULL, "reached for memory that is not there .*SIGSEGV"),
      (TRAP, "SIG(TRAP|ILL)|holds what the emulator cannot run")], ids=["null", "trap"])
 def test_a_fault_names_the_kernel(bench, works, source, words):
-    bad = bench.program(source, "bad_kernel")
+    bad = foreign(bench, source, "bad_kernel")
     with pytest.raises(DeviceError, match=f"kernel bad_kernel .*{words}") as caught:
         bad([], [], wait=True)
     assert "started again and memory is as it was" in str(caught.value)
@@ -50,7 +79,7 @@ def test_a_fault_names_the_kernel(bench, works, source, words):
 
 def test_the_kernel_that_failed_is_found_among_many(bench, opened, works):
     good = bench.increment(8, "good_kernel")
-    bad = bench.program(STORE_AT_NULL, "bad_kernel")
+    bad = foreign(bench, STORE_AT_NULL, "bad_kernel")
     a, b = (bench.block(np.zeros(8, np.int32)) for _ in range(2))
     good([a, b], [1])
     bad([], [])
@@ -60,12 +89,12 @@ def test_the_kernel_that_failed_is_found_among_many(bench, opened, works):
             good([b, a], [1])
         opened.synchronize()
     opened.synchronize()
-    assert set(bench.read(a)) == {1}
+    assert set(bench.read(a, 8)) == {1}
 
 
 def test_the_kernel_that_failed_is_found_in_a_recording(bench, opened, works):
     good = bench.increment(8, "good_kernel")
-    bad = bench.program(TRAP, "bad_kernel")
+    bad = foreign(bench, TRAP, "bad_kernel")
     last = bench.increment(8, "last_kernel")
     recording = bench.loader.record(
         [RecordedCall(good, (0, 0), (0, 0), (0,), 1, 1, False),
@@ -76,11 +105,11 @@ def test_the_kernel_that_failed_is_found_in_a_recording(bench, opened, works):
         with pytest.raises(DeviceError, match="kernel bad_kernel"):  # noqa: PT012
             recording.replay([block], {0: 10})
             opened.synchronize()
-        assert set(bench.read(block)) == {10 * round_number}
+        assert set(bench.read(block, 8)) == {10 * round_number}
 
 
 def test_a_kernel_that_never_ends_is_ended(bench, opened, works, monkeypatch):
-    bad = bench.program(ENDLESS, "endless_kernel")
+    bad = foreign(bench, ENDLESS, "endless_kernel")
     monkeypatch.setattr(opened.runner, "_seconds", 0.2)
     started = time.monotonic()
     with pytest.raises(DeviceError, match=r"endless_kernel .* ran longer than 0.2 s, the limit"):
@@ -101,7 +130,7 @@ def test_a_long_batch_of_short_kernels_is_no_endless_kernel(bench, opened, monke
     done:
       ret void
     }}"""
-    program = bench.program(source, "slow_kernel")
+    program = foreign(bench, source, "slow_kernel")
     block = bench.block(np.zeros(1, np.int64))
     seconds = max(program([block], [], wait=True) for _ in range(2))
     monkeypatch.setattr(opened.runner, "_seconds", 20 * seconds)
@@ -112,7 +141,7 @@ def test_a_long_batch_of_short_kernels_is_no_endless_kernel(bench, opened, monke
 
 @pytest.mark.parametrize("busy", [False, True])
 def test_an_emulator_that_was_killed(bench, opened, works, busy):
-    program = bench.program(ENDLESS, "busy_kernel") if busy else bench.increment(1, "idle_kernel")
+    program = foreign(bench, ENDLESS, "busy_kernel") if busy else bench.increment(1, "idle_kernel")
     blocks = [bench.block(np.zeros(1, np.int64))] * 2
     opened.synchronize()
     if busy:
@@ -126,7 +155,7 @@ def test_an_emulator_that_was_killed(bench, opened, works, busy):
 
 
 def test_an_interrupt_while_waiting_leaves_it_usable(bench, opened, works):
-    bad = bench.program(ENDLESS, "endless_kernel")
+    bad = foreign(bench, ENDLESS, "endless_kernel")
     block = bench.block(np.zeros(1, np.int64))
     bad([block], [])
 
