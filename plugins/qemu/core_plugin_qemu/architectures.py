@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +10,7 @@ from core.ir import DType, Op, dtypes
 from core.plugin import Target
 from core.render import code_for_op
 from core.toolchain import Machine
+from core_plugin_qemu import hexagon
 
 _INTEGERS: Final = frozenset({
     dtypes.bool, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.uint8,
@@ -37,6 +39,7 @@ class Architecture:
         vector_bytes: Bytes of a vector register that is worth using; 0: none.
         registers: Vector registers, or registers of floats where there are no vectors.
         converts_half: Whether instructions convert between float16 and float32.
+        complete: Adds to a program's text what LLVM lacks for this processor.
         lacking: Operations of the renderer that take a library call here, which core decomposes.
     """
 
@@ -51,6 +54,7 @@ class Architecture:
     registers: int
     converts_half: bool
     memory_at: int = 0
+    complete: Callable[[str], str] = str
     lacking: frozenset[Op] = frozenset()
 
     @property
@@ -102,5 +106,5 @@ ARCHITECTURES: Final = {a.name: a for a in (
         word_bits=32, system_call=bytes.fromhex(_HEXAGON_CALL), memory_bytes=7 << 28,
         code_bytes=32 * _MEBIBYTE, vector_bytes=0, registers=16, converts_half=False,
         # LLVM's trap is a load from 0xBADC0FEE, which must not be there.
-        memory_at=1 << 28, lacking=frozenset({Op.MULACC, Op.TRUNC})),
+        memory_at=1 << 28, complete=hexagon.complete, lacking=frozenset({Op.MULACC, Op.TRUNC})),
 )}

@@ -60,7 +60,7 @@ class CrossCompiler(Compiler):
 
     def __init__(self, architecture: Architecture) -> None:
         self._machine = architecture.machine
-        self.key = f"qemu 1, {compiler_identity(architecture.machine)}"
+        self.key = compiler_identity(architecture.machine)
 
     def compile(self, sources: Sequence[str]) -> list[bytes]:
         """An object file for each text, which needs nothing from elsewhere."""
@@ -82,17 +82,17 @@ class CrossRenderer(Renderer):
     binary_format = _FORMAT
 
     def __init__(self, architecture: Architecture) -> None:
-        self._machine = architecture.machine
+        self._architecture = architecture
         self.compiler = CrossCompiler(architecture)
         self.code_for_op: frozenset[Op] = architecture.operations
 
     def render(self, name: str, linear: UOp) -> str:
-        """The text of a module with one function."""
-        return render_llvm(name, linear)
+        """The text of a module with one function, and of those that LLVM calls by itself."""
+        return self._architecture.complete(render_llvm(name, linear))
 
     def assembly(self, source: str) -> str:
         """What the processor will run, as text."""
-        return assembly(source, self._machine)
+        return assembly(source, self._architecture.machine)
 
 
 @hookimpl
