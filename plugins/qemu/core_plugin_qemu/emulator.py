@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import select
 import shutil
 import signal
 import socket
@@ -113,12 +112,15 @@ class Emulator:
         """Let the process make a system call; its result as an address."""
         padded = (*arguments, *[0] * (6 - len(arguments)))
         self.send(REQUEST.pack(SYSTEM_CALL, number, *padded))
-        if not self.wait(_START_SECONDS):
-            raise DeviceError(f"{self._command} did not answer within {_START_SECONDS:.0f} s")
-        result = self.answer()
-        if result is None:
+        try:
+            answers = self.answers(1, _START_SECONDS)
+        except TimeoutError:
+            raise DeviceError(
+                f"{self._command} did not answer within {_START_SECONDS:.0f} s") from None
+        if not answers:
             raise DeviceError(f"{self._command} ends at its start: {self.end()[1]}",
                               cure="`core doctor QEMU` shows its version; 7.2 is known to work")
+        (result,) = answers
         if -_LARGEST_ERRNO < result < 0:
             raise DeviceError(
                 f"{self._architecture.emulator} cannot map shared memory: {name} says: "
@@ -133,17 +135,18 @@ class Emulator:
             return False
         return True
 
-    def wait(self, seconds: float) -> bool:
-        """Whether there is an answer, or an end, after that time at most."""
-        return bool(select.select([self._socket], [], [], seconds)[0])
+    def answers(self, count: int, seconds: float) -> list[int]:
+        """Some of the next `count` answers; none if the process ended instead.
 
-    def answer(self) -> int | None:
-        """The answer of a request; None if the process ended instead."""
+        Raises:
+            TimeoutError: There was none for so long.
+        """
+        self._socket.settimeout(seconds)
         try:
-            data = self._socket.recv(ANSWER.size)
+            data = self._socket.recv(count * ANSWER.size)
         except ConnectionResetError:
-            return None
-        return int(ANSWER.unpack(data)[0]) if len(data) == ANSWER.size else None
+            return []
+        return [found for (found,) in ANSWER.iter_unpack(data)]
 
     @property
     def process_id(self) -> int:

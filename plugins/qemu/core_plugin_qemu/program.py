@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from operator import add
 from typing import Any, Final
 
 import numpy as np
@@ -82,21 +83,43 @@ class EmulatedProgram(Program):
         wait: bool = False,
     ) -> float | None:
         """Launch the kernel; `global_size[0]` is the number of items of its threaded loop."""
-        runner = self._runner
         start = time.perf_counter() if wait else 0.0
+        self.launch(buffers, (), scalars, global_size[0])
+        if not wait:
+            return None
+        self._runner.synchronize()
+        return time.perf_counter() - start
+
+    def launch(
+        self, buffers: Sequence[Block], offsets: Sequence[int], scalars: Sequence[int | float],
+        items: int,
+    ) -> None:
+        """Launch the kernel; `offsets`, where there are any, are added to the blocks'."""
+        runner = self._runner
         with runner.lock:
             size = ROW_BYTES + _SLOT * (len(buffers) + len(scalars))
             at = runner.reserve(size)
             # Addresses are taken after `reserve`, which may have started the emulator again.
-            base = runner.base
-            arguments = pack_arguments(map(runner.address, buffers), scalars)
-            row = ROW.pack(self.address(), base + at + size, 0, global_size[0])
-            runner.memory.bytes[at:at + size] = row + arguments
+            addresses: Iterable[int] = map(runner.address, buffers)
+            if offsets:
+                addresses = map(add, addresses, offsets)
+            row = ROW.pack(self.address(), runner.base + at + size, 0, items)
+            runner.memory.bytes[at:at + size] = row + pack_arguments(addresses, scalars)
             runner.launch(size, self.name_at)
-        if not wait:
-            return None
-        runner.synchronize()
-        return time.perf_counter() - start
+
+
+class SingleLaunch(Recording):
+    """A recording of one launch."""
+
+    def __init__(self, call: RecordedCall) -> None:
+        self._call = call
+        self._launch = call.program.launch  # type: ignore[attr-defined]
+
+    def replay(self, blocks: Sequence[Any], scalars: Mapping[int, int | float]) -> None:
+        """Launch it."""
+        call = self._call
+        self._launch([blocks[k] for k in call.blocks], call.offsets,
+                     [scalars[k] for k in call.scalars], call.items)
 
 
 class EmulatedRecording(Recording):
@@ -182,4 +205,6 @@ class EmulatedLoader(Loader):
 
     def record(self, calls: Sequence[RecordedCall], support: Mapping[str, bytes]) -> Recording:
         """The launches as one batch."""
+        if len(calls) == 1:
+            return SingleLaunch(calls[0])
         return EmulatedRecording(calls, self._runner)

@@ -27,12 +27,15 @@ from core_plugin_qemu.memory import (
     Block,
     SharedMemory,
 )
-from core_plugin_qemu.server import REQUEST, RUN, RUN_SILENTLY
+from core_plugin_qemu.server import REQUEST, RUN
 
 #: Environment variable: seconds that one kernel may run.
 TIME_LIMIT: Final = "QEMU_KERNEL_SECONDS"
 _DEFAULT_SECONDS: Final = 120.0
 _LOOKS: Final = 8  # at the progress of a batch, while one kernel may run
+# Looks before this process goes to sleep: a short batch is done before it would have slept.
+_LOOKS_AWAKE: Final = 200
+_ANSWERS_LEFT: Final = 64  # in the socket, which holds a few hundred
 _REASONS: Final = {
     signal.SIGSEGV: "reached for memory that is not there",
     signal.SIGBUS: "reached for memory that is not there",
@@ -92,11 +95,13 @@ class Runner:
 
     def _map_arena(self, arena: Arena) -> None:
         self.synchronize()
+        self._wait()
         self.emulator.map_arena(arena)
 
     def _start(self) -> None:
         self.emulator = Emulator(self._architecture, self.memory, self._command)
         self.generation += 1
+        self._answers = 0  # that nobody has read yet
         self._forget()
 
     def _forget(self) -> None:
@@ -143,15 +148,19 @@ class Runner:
         self._starts.append(self._end)
         self._names.append(name_at)
         self._end += size
-        if self._progress[0] == self.base + self._waiting and not self._hand_over(RUN_SILENTLY):
-            self._fail()
+        if self._progress[0] == self.base + self._waiting:
+            self._hand_over()
 
-    def _hand_over(self, request: int) -> bool:
-        """Hand the waiting rows over; False if the emulator is gone."""
+    def _hand_over(self) -> None:
+        """Hand the waiting rows over."""
+        if self._answers >= _ANSWERS_LEFT:
+            self._wait()
         base, first = self.base, self._waiting
         self._waiting = self._end
-        return self.emulator.send(REQUEST.pack(
-            request, base + first, base + self._end, base + PROGRESS_AT, 0, 0, 0, 0))
+        self._answers += 1
+        if not self.emulator.send(REQUEST.pack(
+                RUN, base + first, base + self._end, base + PROGRESS_AT, 0, 0, 0, 0)):
+            self._fail()
 
     def synchronize(self) -> None:
         """Return when all rows are done.
@@ -163,9 +172,14 @@ class Runner:
             if not self._starts:
                 return
             try:
-                if not self._hand_over(RUN):
-                    self._fail()
-                self._wait()
+                if self._waiting < self._end:
+                    self._hand_over()
+                end = self.base + self._end
+                for _ in range(_LOOKS_AWAKE):
+                    if self._progress[0] == end:
+                        break
+                else:
+                    self._wait()
             except DeviceError:
                 raise
             except BaseException:  # Ctrl-C: what is running may never end
@@ -175,16 +189,22 @@ class Runner:
             self._forget()
 
     def _wait(self) -> None:
-        """Wait for the answer, as long as the rows go on."""
+        """Wait for all answers, as long as the rows go on."""
         seen, since = -1, 0.0
-        while not self.emulator.wait(self._seconds / _LOOKS):
-            now = time.monotonic()
-            if self._progress[0] != seen:
-                seen, since = self._progress[0], now
-            elif now - since >= self._seconds:
-                self._fail(f"ran longer than {self._seconds:g} s, the limit that {TIME_LIMIT} sets")
-        if self.emulator.answer() is None:
-            self._fail()
+        while self._answers:
+            try:
+                found = len(self.emulator.answers(self._answers, self._seconds / _LOOKS))
+            except TimeoutError:
+                now = time.monotonic()
+                if self._progress[0] != seen:
+                    seen, since = self._progress[0], now
+                elif now - since >= self._seconds:
+                    self._fail(
+                        f"ran longer than {self._seconds:g} s, the limit that {TIME_LIMIT} sets")
+                continue
+            if not found:
+                self._fail()
+            self._answers -= found
 
     def _fail(self, reason: str = "") -> NoReturn:
         """Start again, and say which kernel failed and how."""

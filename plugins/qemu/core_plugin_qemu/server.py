@@ -6,7 +6,6 @@ bytes go back by it (the emulator itself prints to the other two when something 
     0                                       end
     1, number, six arguments                make a system call, answer with its result
     2, first row, end of rows, progress     run a batch of kernels, then answer with 0
-    3, first row, end of rows, progress     the same without an answer
 
 Rows lie in shared memory one behind the other, each `ROW_BYTES` followed by its arguments:
 
@@ -27,7 +26,7 @@ from core_plugin_qemu.architectures import Architecture
 from core_plugin_qemu.elf import HEADER_BYTES, executable, read_object
 from core_plugin_qemu.relocate import link
 
-END, SYSTEM_CALL, RUN, RUN_SILENTLY = range(4)
+END, SYSTEM_CALL, RUN = range(3)
 REQUEST: Final = struct.Struct("<8q")
 ANSWER: Final = struct.Struct("<q")
 ROW: Final = struct.Struct("<4q")
@@ -54,8 +53,7 @@ have:
 {loads}
   switch i64 %kind, label %quit [
     i64 1, label %serve
-    i64 2, label %run
-    i64 3, label %run ]
+    i64 2, label %run ]
 serve:
   %served = call {W} @sys({W} %w1, {W} %w2, {W} %w3, {W} %w4, {W} %w5, {W} %w6, {W} %w7)
   %served_wide = {widen_served}
@@ -67,7 +65,7 @@ rows:
   %row_at = phi {W} [ %w1, %run ], [ %next_at, %row ]
   store atomic {W} %row_at, ptr %progress release, align 8
   %more = icmp ult {W} %row_at, %w2
-  br i1 %more, label %row, label %finished
+  br i1 %more, label %row, label %answer
 row:
   %row_p = inttoptr {W} %row_at to ptr
   %function_word = load i64, ptr %row_p
@@ -82,11 +80,8 @@ row:
   %next_at = {next_at}
   call void %function(ptr %arguments, i64 %first, i64 %last, i64 0)
   br label %rows
-finished:
-  %silent = icmp eq i64 %kind, 3
-  br i1 %silent, label %wait, label %answer
 answer:
-  %value = phi i64 [ %served_wide, %serve ], [ 0, %finished ]
+  %value = phi i64 [ %served_wide, %serve ], [ 0, %rows ]
   store i64 %value, ptr %result
   %written = call {W} @sys({W} {WRITE}, {W} 0, {W} %result_at, {W} 8, {W} 0, {W} 0, {W} 0)
   br label %wait
