@@ -27,7 +27,8 @@ def test_core_holds_one_package():
 @needs_wheel
 @pytest.mark.parametrize(
     ("distribution", "folder"),
-    [("core", "core"), ("core-plugin-cpu", "plugins/cpu/core_plugin_cpu")],
+    [("core", "core"), ("core-plugin-cpu", "plugins/cpu/core_plugin_cpu"),
+     ("core-plugin-qemu", "plugins/qemu/core_plugin_qemu")],
 )
 def test_every_file_of_the_source_is_in_the_wheel(distribution, folder):
     try:
