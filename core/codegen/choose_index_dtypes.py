@@ -14,6 +14,7 @@ from typing import Final
 from core.ir import DType, Op, UOp, bounds, dtypes, toposort
 from core.ir.operation import COMPARISON, ELEMENTWISE
 
+_COUNTERS: Final = frozenset({Op.RANGE, Op.SPECIAL})
 _PLACES: Final = frozenset({Op.INDEX, Op.SHRINK})
 _TRUNCATING: Final = {Op.FLOORDIV: Op.TRUNCDIV, Op.FLOORMOD: Op.TRUNCMOD}
 
@@ -28,7 +29,7 @@ def _lowered(node: UOp, dtype: DType, done: dict[tuple[UOp, DType], UOp]) -> UOp
     op = node.op
     if op is Op.CONST:
         return node.const_like(0).replace(arg=UOp.const(node.value, dtype).arg)
-    if op is Op.RANGE:
+    if op in _COUNTERS:
         return node.replace(src=(done[node.src[0], dtype],))
     if op is Op.CAST:
         return done[node.src[0], node.src[0].dtype].cast(dtype)
@@ -52,7 +53,7 @@ def choose_index_dtypes(sink: UOp, *, wide: bool) -> UOp:
     range_dtype: dict[UOp, DType] = {}
     for node in toposort(sink):
         if node.dtype is dtypes.weak_int:
-            if node.op is Op.RANGE:
+            if node.op in _COUNTERS:
                 chosen = dtypes.int64 if wide or not _fits_int32(node.src[0]) else dtypes.int32
                 range_dtype[node] = chosen
                 loop = _lowered(node, chosen, done)

@@ -16,6 +16,7 @@ from core.codegen.decompose import decompose
 from core.codegen.expand_tiles import expand_tiles
 from core.codegen.linearize import linearize
 from core.codegen.lower_gates import lower_gates
+from core.codegen.lower_launch import lower_launch
 from core.codegen.lower_reductions import lower_reductions
 from core.codegen.lower_stages import lower_stages
 from core.codegen.optimize_loops import optimize_loops
@@ -62,6 +63,9 @@ LOWER: Final[tuple[Pass, ...]] = (
     Pass("lower-reductions", lambda g, t: lower_reductions(g, fused=t.fma),
          KERNEL_GRAPH,
          "accumulators have one axis per open tile range, so tiles must still be ranges",
+         _makes_programs),
+    Pass("lower-launch", lower_launch,
+         KERNEL_GRAPH, "before gates: work groups that are left over store nothing",
          _makes_programs),
     Pass("lower-gates", lambda g, t: lower_gates(g), KERNEL_GRAPH,
          "before expansion: a vector's gate is a vector", _makes_programs),

@@ -35,6 +35,10 @@ TARGET: Final = Target(
     name="TEST", architecture="test", dtypes=frozenset(STORED_DTYPES), cores=2,
     l2_bytes=2 << 20, vector_bytes=32, vector_registers=16, has_threads=True,
     scratch_bytes=1 << 20, wide_index=True)
+#: A device with launch axes, whose limits are small enough to meet.
+LAUNCH_TARGET: Final = Target(
+    name="TEST", architecture="test", dtypes=frozenset(STORED_DTYPES), cores=4, has_local=True,
+    global_limit=(512, 64, 8), local_limit=(64, 8, 4), local_total=64)
 EVERY_OP: Final = frozenset(Op)
 Array = np.ndarray[Any, Any]
 
@@ -61,9 +65,11 @@ def at_most(count: int, limit: int, what: str) -> None:
         raise WrongCountError(f"{count} {what}, at most {limit} are needed")
 
 
-def program_of(sink: UOp, ops: Container[Op] = EVERY_OP) -> UOp:
-    """The LINEAR that code generation makes of a kernel for `TARGET`, verified."""
-    linear = pipeline.generate(sink, TARGET, ops).src[1]
+def program_of(
+    sink: UOp, ops: Container[Op] = EVERY_OP, target: Target = TARGET
+) -> UOp:
+    """The LINEAR that code generation makes of a kernel, verified."""
+    linear = pipeline.generate(sink, target, ops).src[1]
     if linear.op is not Op.LINEAR:
         raise VerificationError(f"a program is a LINEAR of items, not a {linear.op.name}")
     verify(linear, PROGRAM, "code generation")
@@ -164,6 +170,14 @@ def lower_reductions() -> None:
     expect_values(program_of(sums), x.reshape(4, 6).sum(axis=1), x)
 
 
+def lower_launch() -> None:
+    """Output loops are launch axes: the program of one work item has no loop but the sum's."""
+    linear = program_of(matmul(8), target=LAUNCH_TARGET)
+    at_most(sum(n.op is Op.RANGE for n in linear.src), 1, "loops")
+    left, right = (np.arange(64, dtype=np.float32).reshape(8, 8) - k for k in (20, 30))
+    expect_values(linear, (left @ right).ravel(), left.ravel(), right.ravel())
+
+
 def lower_gates() -> None:
     """A padded row reads 0 outside of its storage: no index of a program is Invalid."""
     i = UOp.range(8, 0)
@@ -227,6 +241,7 @@ CHECKS: Final[dict[str, PassCheck]] = {
     "optimize-loops": PassCheck(optimize_loops, WrongCountError),
     "lower-stages": PassCheck(lower_stages, VerificationError),
     "lower-reductions": PassCheck(lower_reductions, VerificationError),
+    "lower-launch": PassCheck(lower_launch, WrongCountError),
     "lower-gates": PassCheck(lower_gates, VerificationError),
     "expand-tiles": PassCheck(expand_tiles, VerificationError),
     "decompose": PassCheck(decompose, VerificationError),
