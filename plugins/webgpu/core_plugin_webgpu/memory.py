@@ -98,6 +98,8 @@ class WebGpuAllocator(Allocator):
         """Write bytes; words at the ends that keep some of theirs are read first."""
         device, data = self.device, source.cast("B")
         start = block.offset + offset
+        if not len(data):
+            return
         first, end = start // _WORD * _WORD, _rounded_up(start + len(data))
         with device.lock:
             if start == first and start + len(data) == end:
@@ -112,6 +114,8 @@ class WebGpuAllocator(Allocator):
     def copy_out(self, destination: memoryview, block: WebGpuBlock, offset: int) -> None:
         """Read bytes, once everything launched has run."""
         start, size = block.offset + offset, len(destination.cast("B"))
+        if not size:
+            return
         first = start // _WORD * _WORD
         read = self.device.read(block.buffer, first, _rounded_up(start + size) - first)
         destination.cast("B")[:] = read[start - first:start - first + size]

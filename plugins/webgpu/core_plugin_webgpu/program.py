@@ -225,4 +225,6 @@ class WgslLoader(Loader):
     def load(self, name: str, binary: bytes) -> Program:
         """The pipeline of the entry point `name`."""
         self.device.check()
+        if not binary.startswith(b"// {"):
+            raise DeviceError(f"this is no shader that core rendered for {self.device.name}")
         return WebGpuProgram(self.device, name, binary.decode())
