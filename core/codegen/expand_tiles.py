@@ -132,10 +132,10 @@ def expand_tiles(sink: UOp) -> UOp:
             effects.append(expander.at(node.src[0], point))
         return UOp.group(*dict.fromkeys(effects)).end(*loops)
 
-    return map_graph(simplify(map_graph(sink, visit)), _as_vectors)
+    return map_graph(simplify(map_graph(sink, visit)), as_vectors)
 
 
-def _as_vectors(node: UOp, original: UOp) -> UOp:
+def as_vectors(node: UOp, original: UOp) -> UOp:
     """Repeated constants are vectors here, and a gate that is always open is none."""
     if node.op is Op.EXPAND and not node.src[0].shape:
         return UOp.stack(*(node.src[0],) * node.shape[0])

@@ -18,7 +18,7 @@ from typing import Final
 from core.codegen.actions import Action, Merge, Order, Retype, Split, Stage, Tail, find_range
 from core.codegen.linear_index import LinearIndex, linear_index
 from core.codegen.loop_nest import LoopNest, is_expanded, trip_count
-from core.ir import AxisType, Op, UOp, open_ranges, operation_flops, storage_of, toposort
+from core.ir import AxisType, Op, UOp, dtypes, open_ranges, operation_flops, storage_of, toposort
 from core.plugin import Target
 from core.simplify import simplify
 
@@ -68,6 +68,10 @@ class Heuristic:
     def __init__(self, sink: UOp, target: Target) -> None:
         self.sink, self.target = sink, target
         self.actions: list[Action] = []
+        # Parts of a word are written by adding what changes: twice would be wrong.
+        words = dtypes.uint8 not in target.dtypes and any(
+            s.src[1].dtype.itemsize < 4 for s in self.nest().stores)
+        self.overlap = Tail.MASK if words else Tail.CLAMP
 
     def do(self, action: Action) -> None:
         """Apply and remember an action."""
@@ -319,7 +323,7 @@ class Heuristic:
                 self.do(Split(loop.arg.id, candidate, AxisType.UPCAST))
                 return
         if factor > 1:
-            self.do(Split(loop.arg.id, factor, AxisType.UPCAST, Tail.CLAMP))
+            self.do(Split(loop.arg.id, factor, AxisType.UPCAST, self.overlap))
 
     def _split_lane(self, lane: UOp, lanes: int, vectors: int) -> None:
         """Lanes and, outside of them, several vectors a step."""
@@ -330,7 +334,7 @@ class Heuristic:
         vectors = max(1, min(vectors, count // width))
         while vectors > 1 and count % (width * vectors) and count < 4 * width * vectors:
             vectors -= 1
-        tail = Tail.EXACT if count % (width * vectors) == 0 else Tail.CLAMP
+        tail = Tail.EXACT if count % (width * vectors) == 0 else self.overlap
         if vectors == 1:
             self.do(Split(lane.arg.id, width, AxisType.LANE, tail))
             return

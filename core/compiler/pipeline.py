@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Final
 
 from core.codegen.choose_index_dtypes import choose_index_dtypes
-from core.codegen.decompose import decompose
+from core.codegen.decompose import decompose_kernel
 from core.codegen.expand_tiles import expand_tiles
 from core.codegen.linearize import linearize
 from core.codegen.lower_gates import lower_gates
@@ -128,7 +128,7 @@ def generate(sink: UOp, target: Target, ops: Container[Op]) -> UOp:
     with quiet_collector():
         lowered = run_passes(sink, LOWER, target)
         if _makes_programs(target):
-            step = Pass(DECOMPOSE.name, lambda g, t: decompose(g, t, ops), DECOMPOSE.produces,
+            step = Pass(DECOMPOSE.name, lambda g, t: decompose_kernel(g, t, ops), DECOMPOSE.produces,
                         DECOMPOSE.because)
             lowered = run_passes(lowered, (step,), target)
         linear = run_passes(lowered, FINISH, target)

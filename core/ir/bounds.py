@@ -230,7 +230,7 @@ _RULES: Final[dict[Op, Callable[[UOp], Interval]]] = {
     Op.XOR: _bitwise, Op.CAST: _cast, Op.WHERE: _where, Op.STACK: _stack,
     **dict.fromkeys((
         Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.SHRINK, Op.STAGE, Op.AFTER, Op.CONTIGUOUS,
-        Op.DETACH, Op.CONTIGUOUS_BACKWARD, Op.COPY), _first),
+        Op.DETACH, Op.CONTIGUOUS_BACKWARD, Op.COPY, Op.INDEX), _first),
 }
 
 

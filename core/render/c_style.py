@@ -46,7 +46,7 @@ def render_c(name: str, linear: UOp, dialect: CDialect = PLAIN_C) -> str:
     Raises:
         CompileError: An item has no form in this dialect: it should have been lowered.
     """
-    return _FunctionWriter(linear.src, dialect).write(name)
+    return FunctionWriter(linear.src, dialect).write(name)
 
 
 class _Place(NamedTuple):
@@ -63,8 +63,12 @@ class _Place(NamedTuple):
         return f"{self.base}[{self.indices[0]}{f' + {k}' if k else ''}]"
 
 
-class _FunctionWriter:
-    """Writes the items of one program, each at its place in the order."""
+class FunctionWriter:
+    """Writes the items of one program, each at its place in the order.
+
+    A language that is no C but has its shape is a subclass: it says where arguments come from and
+    how memory is read and written.
+    """
 
     def __init__(self, items: Sequence[UOp], dialect: CDialect) -> None:
         self.items, self.dialect = items, dialect
@@ -176,13 +180,17 @@ class _FunctionWriter:
         name, count = f"v{len(self.values)}", lanes(node)
         if not count:
             self.values[node] = (name,)
-            self.say(f"{self._type(node.dtype)} {name} = {values[0]};")
+            self.say(self._defined(node.dtype, name, values[0]))
         elif self._is_vector(node.dtype, count):
             self._define_vector(node, self._built(node.dtype, values))
         else:
             self.values[node] = names = tuple(f"{name}_{k}" for k in range(count))
-            parts = ", ".join(f"{n} = {v}" for n, v in zip(names, values, strict=True))
-            self.say(f"{self._type(node.dtype)} {parts};")
+            self.say(" ".join(
+                self._defined(node.dtype, n, v) for n, v in zip(names, values, strict=True)))
+
+    def _defined(self, dtype: DType, name: str, value: str) -> str:
+        """The statement that names a value."""
+        return self.dialect.define.format(type=self._type(dtype), name=name, value=value)
 
     def _define_vector(self, node: UOp, value: str) -> None:
         assert self.dialect.vectors is not None
@@ -253,18 +261,19 @@ class _FunctionWriter:
 
     def _range(self, node: UOp) -> None:
         if not node.src:  # its END says whether it goes on
-            self._open("for (;;)")
+            self._open(self.dialect.endless)
             return
         name = f"i{len(self.values)}"
         self.values[node] = (name,)
         first, bound = "0", self.text(node.src[0])
         if node.arg.axis_type is AxisType.THREAD:
             first, bound = self.dialect.loop
-        self._open(f"for ({self._type(node.dtype)} {name} = {first}; {name} < {bound}; {name}++)")
+        self._open(self.dialect.counting.format(
+            type=self._type(node.dtype), name=name, first=first, bound=bound))
 
     def _end(self, node: UOp) -> None:
         if len(node.src) > 2:
-            self.say(f"if (!{self.text(node.src[2])}) break;")
+            self.say(f"if (!{self.text(node.src[2])}) {{ break; }}")
         self._close(node)
 
     def _if(self, node: UOp) -> None:
@@ -314,7 +323,8 @@ class _FunctionWriter:
                 value = self._form(self.dialect.ordered_load, "ordered LOAD", place=value)
             if node.dtype.kind == "bool":
                 value = f"{value} != 0"  # any byte but 0 is True, whoever wrote it
-            values.append(value if gate is None else f"{self.text(gate, k)} ? {value} : 0")
+            values.append(value if gate is None else self.scalar.choose(
+                self.text(gate, k), value, "0"))
         self._define(node, values)
 
     def _store(self, node: UOp) -> None:
@@ -335,7 +345,7 @@ class _FunctionWriter:
                 self._form(form, "ordered STORE", place=place.lane(k), value=self.text(value, k))
                 for k in range(max(count, 1))]
         for k, statement in enumerate(statements):
-            self.say(statement if gate is None else f"if ({self.text(gate, k)}) {statement}")
+            self.say(statement if gate is None else f"if ({self.text(gate, k)}) {{ {statement} }}")
 
     def _form(self, form: str, what: str, **parts: str) -> str:
         if not form:
@@ -369,12 +379,13 @@ class _FunctionWriter:
         source, op, count = node.src[0], node.arg.op, lanes(node.src[0])
         names, tail = self.lanes_of(source, count), 1 << (count.bit_length() - 1)
         self.values[node] = (name := f"v{len(self.values)}",)
-        kind, step = self._type(node.dtype), 0
+        step = 0
 
         def meet(a: str, b: str) -> str:
             nonlocal step
             step += 1
-            self.say(f"{kind} {name}_{step} = {self.scalar.plain(op, node.dtype, (a, b))};")
+            value = self.scalar.plain(op, node.dtype, (a, b))
+            self.say(self._defined(node.dtype, f"{name}_{step}", value))
             return f"{name}_{step}"
 
         rest, names = names[tail:], names[:tail]
@@ -393,6 +404,10 @@ class _FunctionWriter:
         values, count = self.lanes_of(source, lanes(source)), max(lanes(node), 1)
         if "bool" in (old.kind, new.kind):  # in memory a bool is a byte: 0 or 1
             self._define(node, [self.scalar.cast(old, new, value) for value in values])
+            return
+        if self.dialect.bits:
+            self._define(node, [self.dialect.bits.format(type=self._type(new), value=value)
+                                for value in values])
             return
         union = f"u{len(self.values)}"
         self.say(f"union {{ {self._type(old)} from[{len(values)}]; {self._type(new)} to[{count}]; "

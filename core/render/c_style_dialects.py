@@ -6,7 +6,7 @@ difference, that becomes a field here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -74,6 +74,17 @@ class CDialect:
         ordered_store: The statement that writes {value} to {place} after whatever came before.
         atomic_add: The value at {place} before {value} is added to it atomically.
         vectors: Its vector registers; None: each lane is a variable.
+        define: The statement that names a {value} {name}, of {type}.
+        cast: A {value} converted to the type {name}.
+        choose: {yes} where {condition}, else {no}.
+        bits: The bits of {value} seen as {type}; empty: by a union.
+        literal: Writes a constant; None: as C does.
+        bool_forms: Operations on two bools for which C's operators on integers do not serve.
+        unequal: Whether two floats differ, NaN being unlike anything.
+        is_number: Whether a float is not NaN.
+        shift_count: A shift's second operand.
+        counting: Head of a loop over {name} of {type} from {first} to below {bound}.
+        endless: Head of a loop that only a break leaves.
         flags: Options that its compiler must be given so that numbers come out as they should.
     """
 
@@ -96,6 +107,17 @@ class CDialect:
     ordered_store: str = ""
     atomic_add: str = ""
     vectors: VectorForms | None = None
+    define: str = "{type} {name} = {value};"
+    cast: str = "({name}){value}"
+    choose: str = "{condition} ? {yes} : {no}"
+    bits: str = ""
+    literal: Callable[[float, DType], str] | None = None
+    bool_forms: Mapping[Op, str] = field(default_factory=dict)
+    unequal: str = "{0} != {1}"
+    is_number: str = "{0} == {0}"
+    shift_count: str = "{0}"
+    counting: str = "for ({type} {name} = {first}; {name} < {bound}; {name}++)"
+    endless: str = "for (;;)"
     flags: tuple[str, ...] = ()
 
 

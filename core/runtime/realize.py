@@ -114,8 +114,8 @@ def run_body(body: UOp, pieces: Sequence[Piece]) -> None:
     device = pieces[0].buffer.arg.device
     if not isinstance(device, str):
         raise UnsupportedError("values on several devices cannot be realised yet")
-    bound = bind_schedule(body, len(pieces), device)
-    bound.run([_block(piece) for piece in pieces], {})
+    blocks = [_block(piece) for piece in pieces]  # no room is found out before compiling
+    bind_schedule(body, len(pieces), device).run(blocks, {})
 
 
 def _block(piece: Piece) -> Any:
