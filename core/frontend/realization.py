@@ -103,6 +103,14 @@ def host_view(value: UOp) -> memoryview | None:
     return buffer_view(node) if node.op is Op.BUFFER else None
 
 
+def has_holes(value: UOp) -> bool:
+    """Whether storage, as `realize` gives it, is a part of its buffer and not all of it."""
+    node = value
+    while node.op is Op.RESHAPE:
+        node = node.src[0]
+    return node.op is not Op.BUFFER
+
+
 def realized(node: UOp) -> UOp | None:
     """The storage of a node that was realised before."""
     return storage_of_value(node)
