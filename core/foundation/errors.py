@@ -75,6 +75,10 @@ class DeviceError(CoreError, RuntimeError):
     """A device is unknown, does not open, or failed while it ran."""
 
 
+class FormatError(CoreError, ValueError):
+    """A file is damaged, or not of the format that it was read as; nothing was changed."""
+
+
 class PluginError(DeviceError):
     """A plugin breaks the contract of `core.plugin`; the message names it, its version, a cure."""
 

@@ -165,3 +165,10 @@ def _empty(shape: tuple[int, ...]) -> list[Any]:
 def to_numpy(data: memoryview, dtype: DType, shape: tuple[int, ...]) -> Any:
     """Bytes as a numpy array of its own."""
     return np.frombuffer(data, dtype.name).reshape(shape).copy()
+
+
+def read_only_numpy(source: Any) -> Any:
+    """What speaks DLPack as a numpy array of the same memory, which it keeps."""
+    array = np.from_dlpack(source)
+    array.flags.writeable = False
+    return array

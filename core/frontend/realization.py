@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from core.ir import DType, Op, UOp
 from core.runtime import (
@@ -17,8 +17,14 @@ from core.runtime import (
     new_storage,
     read_bytes,
     storage_of_value,
+    wrapped_storage,
+    wraps_memory,
 )
+from core.runtime import host_view as buffer_view
 from core.runtime import realize as run
+
+#: The device that takes any memory of the host, whatever its alignment.
+_HOST: Final = "REFERENCE"
 
 
 class Trace(Protocol):
@@ -63,6 +69,46 @@ def computes(device: object) -> bool:
 def storage_from_host(data: Any, dtype: DType, shape: tuple[int, ...], device: str) -> UOp:
     """A BUFFER on `device` that holds a copy of `data`: row-major bytes of `dtype`."""
     return new_storage(device, dtype, shape, data)
+
+
+def storage_of_memory(
+    memory: memoryview, dtype: DType, shape: tuple[int, ...], device: str
+) -> UOp:
+    """Memory of the host that others own as a value on `device`.
+
+    It is storage itself where the device's programs reach the memory; elsewhere the interpreter
+    has it, and the device's copy is made by whatever uses the value.
+
+    Args:
+        memory: Bytes, row-major, in this machine's byte order; kept, and read when the
+            value is computed with.
+        dtype: Of the elements.
+        shape: Dimensions; their product fits the bytes.
+        device: Canonical name.
+    """
+    if device == _HOST or wraps_memory(device, memory, dtype):
+        return wrapped_storage(device, dtype, shape, memory)
+    return UOp(Op.COPY, (wrapped_storage(_HOST, dtype, shape, memory),), device)
+
+
+def host_view(value: UOp) -> memoryview | None:
+    """The bytes of storage where the host sees them; None where it does not, or not as they are.
+
+    Args:
+        value: What `realize` gave.
+    """
+    node = value
+    while node.op is Op.RESHAPE:
+        node = node.src[0]
+    return buffer_view(node) if node.op is Op.BUFFER else None
+
+
+def has_holes(value: UOp) -> bool:
+    """Whether storage, as `realize` gives it, is a part of its buffer and not all of it."""
+    node = value
+    while node.op is Op.RESHAPE:
+        node = node.src[0]
+    return node.op is not Op.BUFFER
 
 
 def realized(node: UOp) -> UOp | None:

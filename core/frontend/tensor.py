@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from core.foundation.errors import CoreError, DTypeError, ShapeError
-from core.frontend import realization
+from core.frontend import dlpack, realization
 from core.frontend.base import TensorBase, assigned_tensors, moved, named_tensors, place_text
 from core.frontend.broadcasting import broadcast, show
 from core.frontend.gradient import compute_gradient, depends_on
-from core.frontend.host_data import NOT_IN_NUMPY, to_nested, to_numpy
+from core.frontend.host_data import NOT_IN_NUMPY, read_only_numpy, to_nested, to_numpy
 from core.frontend.operations.in_place import InPlaceOperators
 from core.ir import DType, Op, UOp
 
@@ -174,9 +174,78 @@ class Tensor(InPlaceOperators):
         return bool((self == value).any())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """For numpy.asarray."""
-        array = self.numpy()
-        return array if dtype is None else array.astype(dtype)
+        """For numpy.asarray: a copy; with copy=False the tensor's own memory, read-only.
+
+        Raises:
+            ValueError: copy=False, and the memory is not the host's or of another dtype.
+        """
+        if copy is not False:
+            array = self.numpy()
+            return array if dtype is None else array.astype(dtype, copy=False)
+        view = realization.host_view(self._stored())
+        if self.dtype in NOT_IN_NUMPY or view is None or dtype not in {None, self.dtype.name}:
+            raise ValueError("the tensor cannot be a numpy array without a copy")
+        return read_only_numpy(self)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        """The buffer protocol, since Python 3.12: the elements of a copy."""
+        return memoryview(self.numpy())
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
+    ) -> Any:
+        """A capsule of the tensor's memory, for other libraries' `from_dlpack`.
+
+        Where the host sees the memory it is shared: do not write to it, the tensor's value and
+        every other tensor that shares it would change. Elsewhere it is a copy.
+
+        Args:
+            stream: None: the host has none.
+            max_version: Newest version of DLPack that the consumer knows.
+            dl_device: Where the memory is wanted; the host is all that there is.
+            copy: True: memory of the consumer's own; False: none, or an error.
+
+        Raises:
+            BufferError: It cannot be done so.
+        """
+        if stream is not None or dl_device not in {None, dlpack.HOST}:
+            raise BufferError("a tensor is exported to the host's memory, which has no streams")
+        return dlpack.capsule_of(self._stored(), max_version, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The host: kDLCPU, 0."""
+        return dlpack.HOST
+
+    @classmethod
+    def from_dlpack(cls, source: Any, device: str | None = None, copy: bool | None = None) -> Self:
+        """A tensor of an array of any library that speaks DLPack, in the array's own memory.
+
+        What is written to the array later is seen by the tensor; what is assigned to the tensor
+        is not written to the array.
+
+        Args:
+            source: The array.
+            device: Where the tensor is wanted; the default device if None.
+            copy: True: always copied. None: copied where it has to be: an array that is not
+                row-major, or a device that does not reach the memory. False: the array itself.
+
+        Raises:
+            TypeError: The array does not speak DLPack.
+            BufferError: It cannot be exported, or a copy is needed and `copy` is False.
+            DTypeError: No tensor can hold its dtype.
+            DeviceError: There is no such device.
+        """
+        place = (realization.default_device() if device is None
+                 else realization.device_name(device))
+        return cls(dlpack.value_of(source, place, copy))
+
+    def _stored(self) -> UOp:
+        """Storage of this tensor in row-major order; computed now."""
+        (storage,) = self._storages((self,))
+        if realization.has_holes(storage):
+            (storage,) = realization.realize([storage.contiguous()])
+        return storage
 
     __array_ufunc__ = None  # numpy_array + tensor asks the tensor
 

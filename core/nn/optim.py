@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from core.foundation.errors import CoreError, DTypeError
+from core.foundation.errors import CoreError, DTypeError, ShapeError
 from core.frontend import Tensor
 from core.ir import DType, Op, dtypes
 
@@ -195,14 +195,19 @@ class Adam(Optimizer):
 
     def _update(self, k: int, value: Tensor, gradient: Tensor) -> tuple[Tensor, list[Tensor]]:
         gradient = self._with_decay(value, gradient)
-        mean, square = self.means[k], self.squares[k]
-        for moment, beta, seen in zip((mean, square), self.betas, (gradient, gradient.square()),
-                                      strict=True):
-            moment.assign(moment * beta + seen * (1 - beta))
+        mean, square = self._moments(k, gradient)
         first, second = (c.cast(value.dtype) for c in self.corrections)
         lr = self._lr.cast(value.dtype)
         change = mean * (lr / first) / ((square / second).sqrt() + self.eps)
         return self._decayed(value, lr) - change, [mean, square]
+
+    def _moments(self, k: int, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean gradient and mean square of parameter number `k`, moved on."""
+        mean, square = self.means[k], self.squares[k]
+        for moment, beta, seen in zip((mean, square), self.betas, (gradient, gradient.square()),
+                                      strict=True):
+            moment.assign(moment * beta + seen * (1 - beta))
+        return mean, square
 
     def _with_decay(self, value: Tensor, gradient: Tensor) -> Tensor:
         return gradient + value * self.weight_decay if self.weight_decay else gradient
@@ -233,6 +238,94 @@ class AdamW(Adam):
 
     def _decayed(self, value: Tensor, lr: Tensor) -> Tensor:
         return value * (1 - lr * self.weight_decay) if self.weight_decay else value
+
+
+class LAMB(Adam):
+    """`AdamW`'s step, scaled to the norm of its parameter (You et al., 2020).
+
+    Args:
+        parameters: As of `Optimizer`.
+        lr: Learning rate: what a step changes of a parameter, as a share of its norm.
+        betas: As of `Adam`.
+        eps: As of `Adam`.
+        weight_decay: Share of the parameter that is added to the step before it is scaled.
+    """
+
+    def __init__(
+        self, parameters: Sequence[Tensor], lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-6, weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(parameters, lr, betas, eps, weight_decay)
+
+    def _update(self, k: int, value: Tensor, gradient: Tensor) -> tuple[Tensor, list[Tensor]]:
+        mean, square = self._moments(k, gradient)
+        first, second = (c.cast(value.dtype) for c in self.corrections)
+        change = (mean / first) / ((square / second).sqrt() + self.eps) + value * self.weight_decay
+        # A parameter or a step that is zero has no norm to be scaled by: the plain step then.
+        size, length = (t.square().sum().sqrt() for t in (value, change))
+        scaled = (size > 0) & (length > 0)
+        ratio = scaled.where(size / scaled.where(length, 1.0), 1.0)
+        return value - change * (ratio * self._lr.cast(value.dtype)), [mean, square]
+
+
+class Muon(Optimizer):
+    """Momentum made orthogonal, for the matrices inside of a network (Jordan et al., 2024).
+
+    Of more than two axes the first are the rows, all others the columns. Biases, gains,
+    embeddings and the last layer are not for it: give those to `AdamW`.
+
+    Args:
+        parameters: As of `Optimizer`.
+        lr: Learning rate.
+        momentum: Share of the mean gradient that is kept from step to step.
+        weight_decay: Share of the parameter that, times the learning rate, is taken off per step.
+        nesterov: Look ahead along the momentum.
+        ns_steps: Steps of the iteration that makes a matrix orthogonal.
+
+    Raises:
+        ShapeError: A parameter that is to be trained is no matrix.
+    """
+
+    def __init__(
+        self, parameters: Sequence[Tensor], lr: float = 1e-3, momentum: float = 0.95,
+        weight_decay: float = 0.1, nesterov: bool = True, ns_steps: int = 5,
+    ) -> None:
+        super().__init__(parameters, lr)
+        for parameter in self.parameters:
+            if parameter.ndim < 2:
+                raise ShapeError(f"Muon trains matrices, not a parameter of shape "
+                                 f"{parameter.shape}", cure="give it to AdamW")
+        self.momentum, self.weight_decay = momentum, weight_decay
+        self.nesterov, self.ns_steps = nesterov, ns_steps
+        self.means = self._zeros()
+
+    def _update(self, k: int, value: Tensor, gradient: Tensor) -> tuple[Tensor, list[Tensor]]:
+        mean = self.means[k]
+        mean.assign(mean * self.momentum + gradient * (1 - self.momentum))
+        ahead = mean
+        if self.nesterov:
+            ahead = mean * self.momentum + gradient * (1 - self.momentum)
+        rows = value.shape[0]
+        matrix = ahead.reshape(rows, -1)
+        direction = _orthogonal(matrix, self.ns_steps).reshape(value.shape)
+        scale = max(1.0, rows / max(1, matrix.shape[1])) ** 0.5
+        lr = self._lr.cast(value.dtype)
+        return value * (1 - lr * self.weight_decay) - direction * (lr * scale), [mean]
+
+
+def _orthogonal(matrix: Tensor, steps: int) -> Tensor:
+    """About U V' of a matrix U S V': its singular values move to 0.7 ... 1.2.
+
+    The quintic Newton-Schulz iteration of https://kellerjordan.github.io/posts/muon.
+    """
+    a, b, c = 3.4445, -4.7750, 2.0315
+    is_tall = matrix.shape[0] > matrix.shape[1]
+    x = matrix.transpose() if is_tall else matrix
+    x = x / (x.square().sum().sqrt() + 1e-7)
+    for _ in range(steps):
+        gram = x @ x.transpose()
+        x = x * a + (gram * b + gram @ gram * c) @ x
+    return x.transpose() if is_tall else x
 
 
 def _place(tensor: Tensor) -> str | None:

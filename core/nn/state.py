@@ -1,4 +1,8 @@
-"""The tensors of a model by name: found by walking its attributes."""
+"""The tensors of a model by name: found by walking its attributes; and files of such.
+
+    nn.state.safe_save(nn.state.get_state_dict(model), "model.safetensors")
+    nn.state.load_state_dict(model, nn.state.safe_load("model.safetensors"))
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from core.foundation.errors import ShapeError
+from core.foundation.lazy_import import lazy_names
 from core.frontend import Tensor
+
+#: The readers and writers of files load when they are first used.
+_LOADERS: Final = ("gguf_load", "safe_load", "safe_metadata", "safe_save", "torch_load")
+__getattr__, __dir__ = lazy_names(__name__, {name: f"core.formats:{name}" for name in _LOADERS})
 
 #: What has no tensors inside: not walked.
 _LEAVES: Final = (str, bytes, bytearray, int, float, complex, type, type(None))

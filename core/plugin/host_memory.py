@@ -10,15 +10,21 @@ import mmap
 from typing import Any, Final
 
 from core.foundation.errors import OutOfMemoryError
+from core.foundation.lazy_import import lazy_import
 from core.plugin.interfaces import Allocator
+
+np: Any = lazy_import("numpy")
 
 _ALIGNMENT: Final = 64
 _SMALLEST_MAPPING: Final = 1 << 16  # below, a whole page for each block would be a waste
 
 
 def address_of(block: Any) -> int:
-    """Address of the first byte of a block, or of any other writable buffer."""
-    return ctypes.addressof(ctypes.c_char.from_buffer(block))
+    """Address of the first byte of a block, or of any other buffer."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(block))
+    except TypeError:  # ctypes refuses what is read-only, such as a mapped file
+        return int(np.frombuffer(block, np.uint8).ctypes.data)
 
 
 class HostMemory(Allocator):
@@ -53,3 +59,7 @@ class HostMemory(Allocator):
     def host_view(self, block: memoryview) -> memoryview:
         """The block itself."""
         return block
+
+    def wrap(self, memory: memoryview) -> memoryview:
+        """The memory itself."""
+        return memory

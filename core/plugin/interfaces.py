@@ -104,6 +104,18 @@ class Allocator(ABC):
         """
         raise UnsupportedError(f"{type(self).__name__}'s memory is not visible to the host")
 
+    def wrap(self, memory: memoryview) -> Block:
+        """Memory of the host that others own, a mapped file say, as a block; without a copy.
+
+        Optional: for devices whose programs reach the host's memory. Programs only read the block,
+        it is never given to `free`, and it is aligned to its elements, not to 64 bytes. Keep
+        `memory` for as long as a launch may read it.
+
+        Args:
+            memory: One-dimensional, of format ``"B"``; a mapped file, say, may be read-only.
+        """
+        raise UnsupportedError(f"{type(self).__name__} takes no memory of the host")
+
 
 class Compiler(ABC):
     """Turns program texts into binaries.

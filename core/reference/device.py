@@ -83,6 +83,10 @@ class ArrayAllocator(Allocator):
         """The array's bytes."""
         return block.data
 
+    def wrap(self, memory: memoryview) -> Array:
+        """The memory as an array."""
+        return np.frombuffer(memory, np.uint8)
+
 
 class GraphCompiler(Compiler):
     """Nothing to compile, and nothing worth keeping on disk."""

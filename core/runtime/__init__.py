@@ -11,11 +11,18 @@ from core.runtime.realize import (
     run_body,
     run_call,
 )
-from core.runtime.storage import buffer_count, new_storage, storage_of_value
+from core.runtime.storage import (
+    buffer_count,
+    host_view,
+    new_storage,
+    root_buffer,
+    storage_of_value,
+    wrapped_storage,
+    wraps_memory,
+)
 
 __all__ = [
     "Device", "GlobalCounters", "Piece", "bind_schedule", "buffer_count", "canonical",
-    "new_storage",
-    "open_device", "piece_of", "read_bytes", "realize", "run_body", "run_call",
-    "storage_of_value",
+    "host_view", "new_storage", "open_device", "piece_of", "read_bytes", "realize", "root_buffer",
+    "run_body", "run_call", "storage_of_value", "wrapped_storage", "wraps_memory",
 ]

@@ -13,6 +13,8 @@ from weakref import WeakKeyDictionary, ref
 
 from core.foundation.errors import UnsupportedError
 from core.ir import DType, Op, UOp
+from core.plugin.host_memory import address_of
+from core.plugin.interfaces import offers
 from core.plugin.opening import OpenedDevice
 from core.runtime.device import open_device
 from core.runtime.memory import BlockCache, block_cache, lock
@@ -41,9 +43,10 @@ class Buffer:
         size_bytes: Bytes of the value.
         dtype: Of one element.
         block: The device's block, or None before the first write.
+        is_wrapped: The block is memory that others own: never recycled.
     """
 
-    __slots__ = ("_reference", "block", "cache", "dtype", "opened", "size_bytes")
+    __slots__ = ("_reference", "block", "cache", "dtype", "is_wrapped", "opened", "size_bytes")
 
     def __init__(self, node: UOp) -> None:
         self.opened: OpenedDevice = open_device(node.arg.device)
@@ -51,6 +54,7 @@ class Buffer:
         self.size_bytes = node.size_bytes
         self.dtype: DType = node.dtype
         self.block: Any = None
+        self.is_wrapped = False
         self._reference = _BufferReference(node, _on_death)
         self._reference.number = node.arg.slot
 
@@ -65,7 +69,8 @@ class Buffer:
     def release(self) -> None:
         """Give the block back."""
         if self.block is not None:
-            self.cache.free(self.block, self.size_bytes)
+            if not self.is_wrapped:
+                self.cache.free(self.block, self.size_bytes)
             self.block = None
 
 
@@ -146,6 +151,43 @@ def new_storage(
             raise ValueError(f"{len(view)} bytes for a value of {buffer.size_bytes}")
         buffer.cache.allocator.copy_in(buffer.allocated(), 0, view)
     return node
+
+
+def wraps_memory(device: str, memory: memoryview, dtype: DType) -> bool:
+    """Whether a device can use some memory of the host as it is."""
+    aligned = not len(memory) or address_of(memory) % dtype.itemsize == 0
+    return aligned and offers(open_device(device).allocator, "wrap")
+
+
+def wrapped_storage(
+    device: str, dtype: DType, shape: Sequence[int], memory: memoryview
+) -> UOp:
+    """A BUFFER that is memory which others own, not a copy; `wraps_memory` said that it can be.
+
+    Args:
+        device: Canonical name.
+        dtype: Of the elements.
+        shape: Dimensions.
+        memory: Bytes, exactly the value's; kept while the BUFFER lives.
+    """
+    node = UOp.new_buffer(device, dtype, tuple(shape))
+    buffer = buffer_of(node)
+    if len(memory) != buffer.size_bytes:
+        raise ValueError(f"{len(memory)} bytes for a value of {buffer.size_bytes}")
+    if buffer.size_bytes:
+        buffer.block, buffer.is_wrapped = buffer.cache.allocator.wrap(memory), True
+    return node
+
+
+def host_view(node: UOp) -> memoryview | None:
+    """The bytes of a BUFFER where the host sees them, all launches done; else None."""
+    buffer = buffer_of(node)
+    if not offers(buffer.cache.allocator, "host_view"):
+        return None
+    if not buffer.size_bytes:
+        return memoryview(b"")
+    buffer.opened.device.synchronize()
+    return buffer.cache.allocator.host_view(buffer.allocated())[:buffer.size_bytes]
 
 
 def buffer_count() -> int:

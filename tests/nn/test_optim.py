@@ -5,7 +5,7 @@ import pytest
 
 from core import GlobalCounters, Tensor, dtypes, jit, nn
 from core.compiler.compile import STATISTICS
-from core.foundation.errors import CoreError, DTypeError
+from core.foundation.errors import CoreError, DTypeError, ShapeError
 
 START = np.array([[1.0, -2.0, 3.0], [0.5, 0.0, -1.5]])
 SCALE = np.array([[1.0, 2.0, 0.1], [3.0, -1.0, 0.5]])
@@ -53,6 +53,33 @@ def adam(w, rate, betas=(0.9, 0.999), eps=1e-8, decay=0.0, decoupled=False):
         yield w
 
 
+def lamb(w, rate, betas=(0.9, 0.999), eps=1e-6, decay=0.0):
+    mean, square, step = np.zeros_like(w), np.zeros_like(w), 0
+    while True:
+        step += 1
+        g = gradient(w)
+        mean = betas[0] * mean + (1 - betas[0]) * g
+        square = betas[1] * square + (1 - betas[1]) * g * g
+        change = mean / (1 - betas[0]**step) / (np.sqrt(square / (1 - betas[1]**step)) + eps)
+        change = change + decay * w
+        w = w - rate * np.linalg.norm(w) / np.linalg.norm(change) * change
+        yield w
+
+
+def muon(w, rate, momentum=0.95, decay=0.1, nesterov=True, steps=5):
+    mean = np.zeros_like(w)
+    while True:
+        g = gradient(w)
+        mean = momentum * mean + (1 - momentum) * g
+        ahead = momentum * mean + (1 - momentum) * g if nesterov else mean
+        x = ahead / (np.linalg.norm(ahead) + 1e-7)
+        for _ in range(steps):
+            gram = x @ x.T
+            x = 3.4445 * x + (-4.775 * gram + 2.0315 * gram @ gram) @ x
+        w = w * (1 - rate * decay) - rate * x
+        yield w
+
+
 CASES = {
     "sgd": (lambda p: nn.optim.SGD(p, lr=0.05), sgd(START, 0.05)),
     "momentum": (lambda p: nn.optim.SGD(p, lr=0.05, momentum=0.8), sgd(START, 0.05, 0.8)),
@@ -68,6 +95,13 @@ CASES = {
     "adamw": (lambda p: nn.optim.AdamW(p, lr=0.05), adam(START, 0.05, decay=0.01, decoupled=True)),
     "adamw decay": (lambda p: nn.optim.AdamW(p, lr=0.05, weight_decay=0.3),
                     adam(START, 0.05, decay=0.3, decoupled=True)),
+    "lamb": (lambda p: nn.optim.LAMB(p, lr=0.05), lamb(START, 0.05)),
+    "lamb decay": (lambda p: nn.optim.LAMB(p, lr=0.05, weight_decay=0.3),
+                   lamb(START, 0.05, decay=0.3)),
+    "muon": (lambda p: nn.optim.Muon(p, lr=0.05), muon(START, 0.05)),
+    "muon plain": (lambda p: nn.optim.Muon(p, lr=0.05, nesterov=False, momentum=0.8,
+                                           weight_decay=0.0, ns_steps=3),
+                   muon(START, 0.05, 0.8, 0.0, nesterov=False, steps=3)),
 }
 
 
@@ -76,6 +110,36 @@ def test_steps_follow_the_formula(name):
     make, formula = CASES[name]
     for found, expected in zip(steps_of(make), formula, strict=False):
         assert found == pytest.approx(expected, abs=2e-6)
+
+
+def test_lamb_moves_parameters_that_are_zero():
+    w = Tensor([0.0, 0.0])
+    optimizer = nn.optim.LAMB([w], lr=0.5)
+    (w * Tensor([2.0, -3.0], requires_grad=False)).sum().backward()
+    optimizer.step()
+    assert w.tolist() == pytest.approx([-0.5, 0.5], abs=1e-5)
+    w.grad = Tensor([0.0, 0.0])
+    nn.optim.LAMB([w], lr=0.5).step()
+    assert w.tolist() == pytest.approx([-0.5, 0.5], abs=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (3, 6), (4, 2, 2)])
+def test_a_step_of_muon_is_about_orthogonal(shape):
+    rng = np.random.default_rng(0)
+    w = Tensor(np.zeros(shape, np.float32))
+    w.grad = Tensor(rng.standard_normal(shape).astype(np.float32))
+    optimizer = nn.optim.Muon([w], lr=1.0)
+    optimizer.step()
+    matrix = w.numpy().reshape(shape[0], -1)
+    scale = max(1, shape[0] / matrix.shape[1]) ** 0.5
+    values = np.linalg.svd(matrix, compute_uv=False) / scale
+    assert 0.6 < values.min() <= values.max() < 1.3
+    assert (w.grad.numpy() * w.numpy()).sum() < 0
+
+
+def test_muon_is_for_matrices():
+    with pytest.raises(ShapeError, match=r"shape \(2,\)"):
+        nn.optim.Muon([Tensor([1.0, 2.0])])
 
 
 def test_float64_parameters_are_updated_in_float64():

@@ -86,3 +86,7 @@ class HostAllocator(Allocator):
     def host_view(self, block: HostBlock) -> memoryview:
         """The bytes themselves."""
         return block.memory
+
+    def wrap(self, memory: memoryview) -> HostBlock:
+        """Any of the host's memory is a block."""
+        return HostBlock(address_of(memory), memory)
