@@ -1,9 +1,9 @@
 """Time of `import core` beside a bare interpreter and beside peers, each in fresh processes.
 
-    python benchmarks/import_time.py [--rounds 15] [MODULE:PYTHON ...]
+    python benchmarks/import_time.py [--rounds 15] [--check] [MODULE:PYTHON ...]
 
 Budget (issue A): at most 80 ms more than a bare interpreter; neither numpy nor llvmlite nor
-importlib.metadata is loaded.
+importlib.metadata is loaded. With --check it ends with status 1 when that is passed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 
+BUDGET_MS = 80.0
 HEAVY = ("numpy", "llvmlite", "importlib.metadata", "pluggy", "click", "rich")
 
 
@@ -29,6 +30,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("peers", nargs="*", help="a module and the interpreter that has it")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--check", action="store_true", help="fail when the budget is passed")
     arguments = parser.parse_args()
     rows = [("core", sys.executable), *(p.split(":", 1) for p in arguments.peers)]
     taken = {name: ([], []) for name, _ in rows}
@@ -47,6 +49,8 @@ def main():
     found = subprocess.run([sys.executable, "-c", listing], check=True, capture_output=True,
                            text=True)
     print("heavy modules that import core loads:", found.stdout.strip() or "none")
+    if arguments.check and (own > BUDGET_MS or found.stdout.strip()):
+        sys.exit(f"over budget: {own:.1f} ms of {BUDGET_MS:g}, or something heavy")
 
 
 if __name__ == "__main__":

@@ -270,13 +270,19 @@ def in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
+class OtherApiError(PluginError):
+    """A plugin for another plugin API; its message is complete."""
+
+
 def _failure(name: str, offer: Offer, error: BaseException) -> Failure:
     cure = error.cure if isinstance(error, CoreError) else ""
+    if isinstance(error, OtherApiError):
+        return Failure(error.message, cure, error)
     wanted = offer.requirement_on_core()
     skew = f" [it asks for {wanted}, this is core {load('core:__version__')}]" if wanted else ""
     return Failure(
         f"device {name} cannot be used: {in_words(error)} ({offer.source}){skew}",
-        cure or f"`core doctor {name}` tells more; or upgrade or uninstall {offer.distribution}",
+        cure or offer.way_out,
         error,
     )
 
@@ -335,7 +341,7 @@ def _check_spec(spec: DeviceSpec, offer: Offer) -> None:
         raise PluginError(f"DeviceSpec.count is {spec.count!r}, not None or at least 1")
 
 
-def _wrong_api(name: str, offer: Offer, api: tuple[int, int]) -> PluginError:
+def _wrong_api(name: str, offer: Offer, api: tuple[int, int]) -> OtherApiError:
     """Say which side is behind."""
     newer = api > API
     if newer:
@@ -343,7 +349,7 @@ def _wrong_api(name: str, offer: Offer, api: tuple[int, int]) -> PluginError:
     else:
         cure = f"upgrade {offer.distribution}, or install an older core"
     side = "a newer" if newer else "an older"
-    return PluginError(
+    return OtherApiError(
         f"device {name} of {offer.source} needs {side} core: it was written for plugin API "
         f"{api[0]}.{api[1]}, core {load('core:__version__')} offers {API[0]}.{API[1]}",
         cure=cure,

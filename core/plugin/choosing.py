@@ -72,8 +72,7 @@ def implicit_choice(catalogue: Catalogue) -> Choice:
         if verdict.fault:
             warn(
                 f"device {spec.name} is passed over: {verdict.reason} ({described.offer.source})",
-                f"`core doctor {spec.name}` asks again; or set CORE_DEVICES=-{spec.name.lower()}, "
-                f"or upgrade or uninstall {described.offer.distribution}",
+                f"`core doctor {spec.name}` asks again; or {described.offer.way_out}",
             )
         passed_over.append(f"{spec.name}: {verdict.reason}")
     missing = "no installed device is usable" if candidates else "no device plugin installed"

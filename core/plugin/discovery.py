@@ -51,6 +51,12 @@ class Offer:
         """Distribution and version in words."""
         return f"{self.distribution} {self.version}".strip()
 
+    @property
+    def way_out(self) -> str:
+        """What to do when it fails."""
+        return (f"repair, upgrade or uninstall {self.distribution}, "
+                f"or set CORE_DEVICES=-{self.name.lower()}")
+
     def requirement_on_core(self) -> str:
         """What the distribution's own metadata asks of core (``core>=0.3``); empty if nothing."""
         try:

@@ -32,12 +32,6 @@ class Extension:
     module: ModuleType
 
 
-def without(offer: Offer) -> str:
-    """What to do about an extension that fails."""
-    return (f"repair, upgrade or uninstall {offer.distribution}, "
-            f"or set CORE_DEVICES=-{offer.name.lower()}")
-
-
 class Extensions:
     """The extensions of this process.
 
@@ -87,7 +81,7 @@ class Extensions:
             self.failed[offer.name] = in_words(error)
             warn(
                 f"extension {offer.name} ({offer.source}) is left out: {in_words(error)}",
-                error.cure if isinstance(error, CoreError) and error.cure else without(offer),
+                error.cure if isinstance(error, CoreError) and error.cure else offer.way_out,
             )
             return []
         return [Extension(offer, module)]

@@ -19,7 +19,7 @@ from core.plugin.catalogue import Described, in_words
 from core.plugin.description import DeviceSpec
 from core.plugin.device_name import canonical_name
 from core.plugin.discovery import Offer
-from core.plugin.extensions import Extension, without
+from core.plugin.extensions import Extension
 from core.plugin.hook_calls import hooks_of
 from core.plugin.interfaces import Allocator, Compiler, CopyQueue, Loader, OpenDevice, Renderer
 from core.plugin.target import Target
@@ -132,7 +132,7 @@ def open_device(
             warn(
                 f"{spec.name} was opened without extensions: {error.hook} failed in "
                 f"{_in_words(culprit, extensions)}: {in_words(error.error)}",
-                without(culprit) if culprit else "uninstall the one that does it",
+                culprit.way_out if culprit else "uninstall the one that does it",
             )
             return opened
     except HookError as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.foundation.lazy_import import lazy_import
-from core.plugin.catalogue import Catalogue
+from core.plugin.catalogue import Catalogue, Described
 from core.plugin.discovery import Offer
 from core.plugin.markers import API
 from core.plugin.verdict import Verdict
@@ -59,7 +59,7 @@ def status_rows(
     for name, offers in catalogue.offers.items():
         if name in catalogue.described:
             described = catalogue.described[name]
-            status, reason = _state(probed.get(name), is_open=name in opened)
+            status, reason = _state(described, probed.get(name), is_open=name in opened)
             row = _row(described.offer, status, reason, described.spec.priority)
         elif name in catalogue.failed:
             failure = catalogue.failed[name]
@@ -71,12 +71,15 @@ def status_rows(
     return sorted(rows, key=lambda row: (-row.priority, row.name))
 
 
-def _state(verdict: Verdict | None, *, is_open: bool) -> tuple[str, str]:
+def _state(described: Described, verdict: Verdict | None, *, is_open: bool) -> tuple[str, str]:
     if is_open:
         return "open", verdict.reason if verdict else ""
     if verdict is None or verdict.count > 0:
         return "ready", verdict.reason if verdict else ""
-    return ("failed" if verdict.fault else "no hardware"), verdict.reason
+    if not verdict.fault:
+        return "no hardware", verdict.reason
+    cure = f"`core doctor {described.spec.name}` asks again; or {described.offer.way_out}"
+    return "failed", f"{verdict.reason}; {cure}"
 
 
 def _row(offer: Offer, status: str, reason: str, priority: int = 0) -> DeviceStatus:

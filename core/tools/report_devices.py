@@ -18,6 +18,7 @@ from core.foundation.settings import Context, unknown_variables
 from core.plugin.description import Check
 from core.plugin.discovery import scan
 from core.plugin.registry import registry
+from core.plugin.status import DeviceStatus
 
 
 def device_rows(*, renew: bool = False) -> list[dict[str, Any]]:
@@ -63,9 +64,11 @@ def version_lines() -> list[str]:
 def doctor_rows(device: str) -> list[dict[str, Any]]:
     """Checks of the installation, then of one device or of all of them."""
     rows = [_row("core", check) for check in _installation()]
-    names = [device.upper()] if device else registry.names()
+    statuses = {row.name: row for row in registry.status(renew=True)}
+    unfit = [name for name, row in statuses.items() if row.status.startswith("needs")]
+    names = [device.upper()] if device else [*registry.names(), *unfit]
     for name in names:
-        rows.extend(_row(name, check) for check in _device_checks(name))
+        rows.extend(_row(name, check) for check in _device_checks(name, statuses.get(name)))
     return rows
 
 
@@ -103,6 +106,15 @@ def _installation() -> Iterator[Check]:
         yield Check(name, passed=False, finding=f"{count} events failed in it", cure="upgrade it")
 
 
+def _is_described(name: str) -> bool:
+    """Whether the plugin is sound enough to be asked for its checks."""
+    try:
+        registry.describe(name)
+    except CoreError:
+        return False
+    return True
+
+
 def _other_cores() -> list[str]:
     """Other importable packages with our name; they break `import core` for whoever meets them."""
     own = Path(__file__).resolve().parent.parent
@@ -122,18 +134,20 @@ def _writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK)
 
 
-def _device_checks(name: str) -> Iterator[Check]:
+def _device_checks(name: str, row: DeviceStatus | None) -> Iterator[Check]:
     """State of the device, its plugin's own checks, and whether it opens."""
-    rows = {row.name: row for row in registry.status(renew=True)}
-    if name in rows:
-        row = rows[name]
+    may_open = True
+    if row is not None:
         finding = f"{row.distribution} {row.version}: {row.status}"
         passed = row.status in ("open", "ready")
         yield Check("plugin", passed=passed, finding=finding, cure=row.reason)
-        if not passed and row.status != "no hardware":
-            return
+        may_open = passed or row.status == "no hardware"
     try:
+        if row is not None and not may_open and not _is_described(name):
+            return
         yield from registry.checks(name)
+        if not may_open:  # what crashed in its probe would crash here
+            return
         opened = registry.open(name)
     except CoreError as error:
         yield Check("opens", passed=False, finding=error.message, cure=error.cure)

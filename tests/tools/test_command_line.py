@@ -71,6 +71,41 @@ def test_doctor_ends_with_the_state_of_the_device(run, registry):
     assert any(row["of"] == "BAD" and row["result"] == "failed" for row in json.loads(bad.output))
 
 
+SICK = """
+import os, signal
+from core.plugin import Check, DeviceSpec, hookimpl
+
+@hookimpl
+def core_devices():
+    return [DeviceSpec(name="SICK", module="no_such_module_at_all", priority=300,
+                       probe=__name__ + ":probe")]
+
+@hookimpl
+def core_checks(name):
+    return [Check("libsick.so", False, f"{name} wants version 2", "upgrade the driver")]
+
+def probe():
+    open(__file__ + ".count", "a").write("x")
+    os.kill(os.getpid(), signal.SIGSEGV)
+"""
+
+
+def test_doctor_asks_a_plugin_whose_probe_crashes_and_opens_nothing(run, registry, plugin_folder):
+    plugin_folder.broken("SICK", SICK)
+    plugin_folder.install("plugin-next", {"NEXT": "nowhere"}, group="core.plugins.v2")
+    with Context(PROBE_SECONDS=60):
+        rows = json.loads(run("doctor", "--json").output)
+    checks = {row["check"]: row for row in rows if row["of"] == "SICK"}
+    assert set(checks) == {"plugin", "libsick.so"}
+    assert "crashed with SIGSEGV; `core doctor SICK` asks again" in checks["plugin"]["cure"]
+    assert "uninstall plugin-sick" in checks["plugin"]["cure"]
+    assert checks["libsick.so"]["cure"] == "upgrade the driver"
+    assert [row["finding"] for row in rows if row["of"] == "NEXT"] == [
+        "plugin-next 1.0: needs newer core"]
+    (count,) = plugin_folder.path.glob("*sick.py.count")
+    assert count.read_text() == "x"  # once, however many devices there are
+
+
 def test_doctor_finds_another_core(tmp_path, monkeypatch):
     (tmp_path / "core").mkdir()
     (tmp_path / "core" / "__init__.py").touch()
