@@ -128,8 +128,8 @@ def generate(sink: UOp, target: Target, ops: Container[Op]) -> UOp:
     with quiet_collector():
         lowered = run_passes(sink, LOWER, target)
         if _makes_programs(target):
-            step = Pass(DECOMPOSE.name, lambda g, t: decompose_kernel(g, t, ops), DECOMPOSE.produces,
-                        DECOMPOSE.because)
+            step = Pass(DECOMPOSE.name, lambda g, t: decompose_kernel(g, t, ops),
+                        DECOMPOSE.produces, DECOMPOSE.because)
             lowered = run_passes(lowered, (step,), target)
         linear = run_passes(lowered, FINISH, target)
     return UOp(Op.PROGRAM, (sink, linear), program_info(
