@@ -23,7 +23,7 @@ from core.foundation.errors import SettingError
 
 PREFIX: Final = "CORE_"
 #: Variables that begin with the prefix and are no setting of this table: read elsewhere.
-OTHER_VARIABLES: Final = ("CORE_OWNER_", "CORE_TEST_SOURCE")
+OTHER_VARIABLES: Final = ("CORE_OWNER_", "CORE_TEST_SOURCE", "CORE_AMD_", "CORE_CUDA_")
 
 Value = TypeVar("Value", bool, int, str)
 Arguments = ParamSpec("Arguments")

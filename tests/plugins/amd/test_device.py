@@ -1,0 +1,135 @@
+"""The OpenCL devices: which are whose, memory, programs, errors."""
+
+import numpy as np
+import pytest
+
+import core_plugin_amd
+from core import Context, GlobalCounters, Tensor, nn
+from core.foundation.errors import CompileError
+from core.plugin import DeviceError, OutOfMemoryError, offers
+from core.runtime.copies import pair_copy
+from core.runtime.device import open_device
+from core_plugin_amd.memory import OpenClCopyQueue
+from core_plugin_amd.program import OpenClCompiler, OpenClLoader
+
+AMD, OTHER = core_plugin_amd.AMD_VENDOR, 0x8086
+
+
+@pytest.mark.parametrize(("name", "vendor", "anything", "mine"), [
+    ("AMD", AMD, "", True), ("AMD", OTHER, "", False), ("AMD", OTHER, "0", False),
+    ("AMD", OTHER, "1", True), ("CL", OTHER, "", True), ("CL", AMD, "", False)])
+def test_whose_a_device_is(monkeypatch, name, vendor, anything, mine):
+    monkeypatch.setenv("CORE_AMD_ANY_OPENCL", anything)
+    assert core_plugin_amd.takes(name, vendor) is mine
+
+
+def test_the_probe_counts_what_the_driver_lists(opened, monkeypatch):
+    monkeypatch.setenv("CORE_AMD_ANY_OPENCL", "1")
+    assert core_plugin_amd.probe().count >= 1
+    rows = core_plugin_amd.core_checks("AMD")
+    assert all(row.passed for row in rows)
+    assert core_plugin_amd.core_checks("CUDA") == ()
+
+
+def test_no_loader_is_said(monkeypatch):
+    def missing():
+        raise OSError("libOpenCL.so.1: cannot open shared object file")
+
+    monkeypatch.setattr(core_plugin_amd, "_vendors", missing)
+    assert core_plugin_amd.probe().count == 0
+    assert "no OpenCL loader: libOpenCL.so.1" in core_plugin_amd.probe().reason
+    assert not core_plugin_amd.core_checks("AMD")[-1].passed
+
+
+def test_an_index_that_is_not_there(opened):
+    with pytest.raises(DeviceError, match="there is no AMD:99"):
+        open_device("AMD:99")
+
+
+def test_values(opened):
+    x = np.random.default_rng(0).normal(size=(33, 70)).astype(np.float32)
+    t = Tensor(x, device="AMD")
+    np.testing.assert_allclose((t @ t.T).numpy(), x @ x.T, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(t.softmax().numpy().sum(1), np.ones(33), rtol=1e-6)
+    np.testing.assert_array_equal((t.T + 1).numpy(), x.T + 1)
+
+
+def test_products_are_not_fused_into_sums(opened):
+    a, b = np.float32(1 + 2**-12), np.float32(-(1 + 2**-11))
+    x, y = (Tensor(np.full(5, v), device="AMD") for v in (a, b))
+    assert (x * x + y).tolist() == [float(a * a + b)] * 5
+
+
+@pytest.mark.parametrize("start", [0, 1, 3, 17])
+def test_a_piece_begins_anywhere(opened, start):
+    x = np.arange(100, dtype=np.int16)
+    t = Tensor(x, device="AMD").realize()
+    np.testing.assert_array_equal((t[start:start + 40] * 2).numpy(), x[start:start + 40] * 2)
+
+
+def test_copies_within_the_device_go_by_its_queue(opened):
+    copy = pair_copy(opened, opened)
+    assert next(iter(copy.paths)) == "queue"
+    assert isinstance(opened.copy_queue, OpenClCopyQueue)
+    data = np.arange(256, dtype=np.uint8)
+    one, two = opened.allocator.allocate(256), opened.allocator.allocate(256)
+    opened.allocator.copy_in(one, 0, data.data)
+    copy(two, 5, one, 9, 100)
+    found = np.zeros(100, np.uint8)
+    opened.allocator.copy_out(found.data, two, 5)
+    np.testing.assert_array_equal(found, data[9:109])
+
+
+def test_there_and_back(opened):
+    x = np.random.default_rng(1).integers(0, 255, 1000).astype(np.uint8)
+    default = Tensor(x)
+    moved = default.to("AMD")
+    assert moved.device == "AMD"
+    np.testing.assert_array_equal((moved + 1).to(default.device).numpy(), x + 1)
+
+
+def test_too_large_a_buffer(opened):
+    assert not offers(opened.allocator, "host_view")
+    with pytest.raises(OutOfMemoryError, match="the device allows"):
+        opened.allocator.allocate(1 << 60)
+
+
+def test_a_text_that_does_not_compile_shows_the_drivers_words(opened):
+    with pytest.raises(CompileError, match="undeclared") as error:
+        OpenClCompiler(opened.device).compile(["// core: {}\n__kernel void f() { nothing = 1; }"])
+    assert "nothing = 1" in error.value.graph
+
+
+@pytest.mark.parametrize("binary", [b"", b"{}\nxx", b'{"name": "f", "buffers": 0}\n\x7fELF'])
+def test_a_foreign_binary_is_refused(opened, binary):
+    with pytest.raises(DeviceError, match="not for this device"):
+        OpenClLoader(opened.device).load("f", binary)
+
+
+def test_a_launch_is_timed_by_its_event(opened):
+    x = Tensor(np.ones(1 << 16, np.float32), device="AMD").realize()
+    before = GlobalCounters.time_sum_s
+    with Context(DEBUG=2):
+        (x * 3).realize()
+    assert 0 < GlobalCounters.time_sum_s - before < 10
+
+
+def test_training_follows_the_default_device(opened):
+    """Loss after a few steps of a small network equals that of the processor."""
+    def losses(device):
+        draw = np.random.default_rng(0)
+        weights = [Tensor(draw.normal(size=s).astype(np.float32) / 4, device=device,
+                          requires_grad=True) for s in ((16, 32), (32, 4))]
+        x = Tensor(draw.normal(size=(24, 16)).astype(np.float32), device=device)
+        y = Tensor(draw.integers(0, 4, 24), device=device)
+        optimizer, found = nn.SGD(weights, lr=0.5), []
+        with Tensor.train():
+            for _ in range(5):
+                optimizer.zero_grad()
+                loss = ((x @ weights[0]).relu() @ weights[1]).cross_entropy(y)
+                loss.backward()
+                optimizer.step()
+                found.append(loss.item())
+        return found
+
+    np.testing.assert_allclose(losses("AMD"), losses(None), rtol=1e-4)
