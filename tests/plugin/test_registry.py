@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from core import Context
 from core.foundation import events
 from core.foundation.errors import CoreWarning, DeviceError, PluginError
 from core.plugin import DeviceSpec
@@ -136,6 +137,20 @@ def test_modules_that_are_not_installed(plugin_folder):
     with pytest.warns(CoreWarning, match="no_such_module_at_all is left out"):
         assert registry.open("new").name == "NEW"
     assert registry.open("FOO").offer.module == "not_installed_stub"
+
+
+def test_modules_after_one_that_fails_are_loaded_under_strict_too(plugin_folder):
+    (plugin_folder.path / "later_stub.py").write_text(
+        "from core.plugin import DeviceSpec, hookimpl\n"
+        "@hookimpl\n"
+        "def core_devices():\n"
+        "    return [DeviceSpec(name='LATER', module='core.testing.sample_device')]\n"
+    )
+    registry = plugin_folder.registry(modules=("no_such_module_at_all", "later_stub"))
+    with Context(STRICT=True):
+        with pytest.raises(CoreWarning, match="no_such_module_at_all is left out"):
+            registry.open("LATER")
+        assert registry.open("LATER").name == "LATER"
 
 
 def test_register_in_this_process(plugin_folder):
