@@ -67,7 +67,7 @@ class Catalogue:
         add_extension: Callable[[Offer], None] = lambda _offer: None,
     ) -> None:
         self._allow = allow
-        self._modules = tuple(modules)
+        self._modules = list(modules)
         self._add_extension = add_extension
         self.offers: dict[str, list[Offer]] = {}
         self.denied: dict[str, Offer] = {}
@@ -234,8 +234,8 @@ class Catalogue:
 
     def _load_modules(self) -> None:
         """Load the modules of CORE_PLUGINS; they take precedence over what is installed."""
-        modules, self._modules = self._modules, ()
-        for module in modules:
+        while self._modules:  # one by one: a warning may be an error, and the rest comes later
+            module, *self._modules = self._modules
             try:
                 if not implements(importlib.import_module(module), "core_devices"):
                     self._add_extension(

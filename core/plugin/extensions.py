@@ -59,9 +59,13 @@ class Extensions:
             # An extension that uses a device while it is imported comes here again, and gets those
             # that were loaded before it.
             self._loaded = []
-            for offer in sorted(self._offers, key=lambda offer: offer.name):
-                if offer.module not in (other.offer.module for other in self._loaded):
-                    self._loaded.extend(self._load(offer))
+            try:
+                for offer in sorted(self._offers, key=lambda offer: offer.name):
+                    if offer.module not in (other.offer.module for other in self._loaded):
+                        self._loaded.extend(self._load(offer))
+            except BaseException:  # a warning that is an error, Ctrl-C: all again the next time
+                self._loaded = None
+                raise
             self._watch(self._loaded)
         return list(self._loaded)
 

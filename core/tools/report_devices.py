@@ -7,6 +7,7 @@ import platform
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,17 @@ def device_rows(*, renew: bool = False) -> list[dict[str, Any]]:
     return rows
 
 
-def default_device() -> tuple[str, str]:
-    """Name of the default device and why; an empty name when there is none to be had."""
-    # What they would say is in the rows; a report works whatever state the plugins are in.
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """What plugins' warnings say is in the rows; a report works whatever state they are in."""
     with warnings.catch_warnings(), Context(STRICT=False):
         warnings.simplefilter("ignore", CoreWarning)
+        yield
+
+
+def default_device() -> tuple[str, str]:
+    """Name of the default device and why; an empty name when there is none to be had."""
+    with _quietly():
         try:
             return registry.default_name(), registry.default_choice().reason
         except (CoreError, CoreWarning) as error:
@@ -63,12 +70,13 @@ def version_lines() -> list[str]:
 
 def doctor_rows(device: str) -> list[dict[str, Any]]:
     """Checks of the installation, then of one device or of all of them."""
-    rows = [_row("core", check) for check in _installation()]
-    statuses = {row.name: row for row in registry.status(renew=True)}
-    unfit = [name for name, row in statuses.items() if row.status.startswith("needs")]
-    names = [device.upper()] if device else [*registry.names(), *unfit]
-    for name in names:
-        rows.extend(_row(name, check) for check in _device_checks(name, statuses.get(name)))
+    with _quietly():
+        rows = [_row("core", check) for check in _installation()]
+        statuses = {row.name: row for row in registry.status(renew=True)}
+        unfit = [name for name, row in statuses.items() if row.status.startswith("needs")]
+        names = [device.upper()] if device else [*registry.names(), *unfit]
+        for name in names:
+            rows.extend(_row(name, check) for check in _device_checks(name, statuses.get(name)))
     return rows
 
 

@@ -30,6 +30,13 @@ def test_each_plugin_has_an_environment_of_its_own(settings, plugin):
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
+def test_each_plugin_takes_part_in_the_checks_of_the_source(settings, plugin):
+    assert f"{{toxinidir}}/plugins/{plugin}" in settings["testenv:layering"]["set_env"]
+    assert f"core-plugin-{plugin} = {{ workspace = true }}" in (
+        ROOT / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
 def test_all_installs_every_plugin(settings, plugin):
     assert f"{{toxinidir}}/plugins/{plugin}" in installed_by(settings, "all")
 

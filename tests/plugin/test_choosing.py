@@ -74,6 +74,17 @@ def test_every_bad_probe_is_a_verdict_and_the_others_still_speak(folder):
     assert all(answer["fault"] for kind, answer in answers.items() if kind != "found")
 
 
+def test_all_probes_run_in_one_child(folder, monkeypatch):
+    for number in range(4):
+        add(folder, f"CARD{number}", 101 + number, "nothing")
+    add(folder, "HOST", 100, "hangs")  # of this priority it is not asked
+    started, start = [], probing._run_child
+    monkeypatch.setattr(
+        probing, "_run_child", lambda tasks: (started.append(len(tasks)), start(tasks))[1])
+    assert folder.registry().default_name() == "HOST"
+    assert started == [4]
+
+
 def test_a_hanging_probe_costs_its_limit_once(folder, monkeypatch):
     add(folder, "HANGS", 300, "hangs")
     add(folder, "HOST", 100)

@@ -37,7 +37,8 @@ def test_every_process_chooses_the_same_default(tmp_path):
     assert names == {f"{default}\n"}
 
 
-@pytest.mark.parametrize("name", sorted(PLUGINS))
+@pytest.mark.skipif(not PLUGINS, reason="no plugin is installed here, only named by CORE_PLUGINS")
+@pytest.mark.parametrize("name", sorted(PLUGINS) or [""])
 def test_every_installed_device_is_listed(name):
     rows = {row["device"]: row for row in json.loads(child("-m", "core", "devices", "--json"))}
     assert rows[name]["plugin"]

@@ -28,7 +28,7 @@ def stub(name, module="core.testing.sample_device", details=""):
     return DESCRIBES.format(name=name, module=module, details=details)
 
 
-def device(name, text, module="", **details):
+def plugin(name, text, module="", **details):
     """A wheel of one device whose stub is `text`, beside a module for what opens it."""
     package = f"made_up_{name.lower()}"
     files = {f"{package}/__init__.py": text, f"{package}/device.py": module}
@@ -36,36 +36,36 @@ def device(name, text, module="", **details):
 
 
 def opening(name, module):
-    return device(name, stub(name, f"made_up_{name.lower()}.device"), OPENS + module)
+    return plugin(name, stub(name, f"made_up_{name.lower()}.device"), OPENS + module)
 
 
 def probing(name, probe):
     text = f"import os, signal, time\n{stub(name, details=', priority=300, probe=PROBE')}"
     package = f"made_up_{name.lower()}"
     text = text.replace("PROBE", f"'{package}:probe'")
-    return device(name, f"{text}\ndef probe():\n    {probe}\n")
+    return plugin(name, f"{text}\ndef probe():\n    {probe}\n")
 
 
 #: Wheels of each kind, and words of its message when FOO is opened, or probed if it says so.
 KINDS = {
-    "import error": (device("FOO", "import no_such_package"), "No module named 'no_such_package'"),
+    "import error": (plugin("FOO", "import no_such_package"), "No module named 'no_such_package'"),
     "library missing": (
-        device("FOO", "import ctypes; ctypes.CDLL('libnothere.so')"), "OSError: libnothere.so"),
-    "exits at import": (device("FOO", "raise SystemExit(3)"), "SystemExit: 3"),
+        plugin("FOO", "import ctypes; ctypes.CDLL('libnothere.so')"), "OSError: libnothere.so"),
+    "exits at import": (plugin("FOO", "raise SystemExit(3)"), "SystemExit: 3"),
     "probe hangs": (probing("FOO", "time.sleep(600)"), "did not answer"),
     "probe crashes": (probing("FOO", "os.kill(os.getpid(), signal.SIGSEGV)"), "SIGSEGV"),
-    "newer API": (device("FOO", stub("FOO", details=", api=(1, 99)")), "needs a newer core"),
+    "newer API": (plugin("FOO", stub("FOO", details=", api=(1, 99)")), "needs a newer core"),
     "newer API that does not import": (
-        device("FOO", "from core.plugin import NotInventedYet", requires="core>=0.9"),
+        plugin("FOO", "from core.plugin import NotInventedYet", requires="core>=0.9"),
         "it asks for core>=0.9"),
-    "newer major": (device("FOO", "raise SystemExit", group="core.plugins.v2"), "a newer core"),
-    "older API": (device("FOO", stub("FOO", details=", api=(0, 3)")), "needs an older core"),
-    "older major": (device("FOO", "raise SystemExit", group="core.plugins.v0"), "an older core"),
+    "newer major": (plugin("FOO", "raise SystemExit", group="core.plugins.v2"), "a newer core"),
+    "older API": (plugin("FOO", stub("FOO", details=", api=(0, 3)")), "needs an older core"),
+    "older major": (plugin("FOO", "raise SystemExit", group="core.plugins.v0"), "an older core"),
     "misspelt hook": (
-        device("FOO", stub("FOO") + "@hookimpl\ndef core_alocator(device): pass\n"),
+        plugin("FOO", stub("FOO") + "@hookimpl\ndef core_alocator(device): pass\n"),
         "did you mean 'core_allocator'"),
     "wrong argument": (
-        device("FOO", stub("FOO") + "@hookimpl\ndef core_allocator(dev): pass\n"),
+        plugin("FOO", stub("FOO") + "@hookimpl\ndef core_allocator(dev): pass\n"),
         "core_allocator takes dev"),
     "no allocator": (opening("FOO", "del core_allocator\n"), "nobody implements core_allocator"),
     "wrong type": (
@@ -74,9 +74,9 @@ KINDS = {
     "entry point to nowhere": (
         Wheel("core-plugin-foo", {"FOO": "nowhere_at_all"}, version="1.5"),
         "No module named 'nowhere_at_all'"),
-    "library without devices": (device("FOO", ""), "describes no device"),
+    "library without devices": (plugin("FOO", ""), "describes no device"),
 }
-GOOD = device("GOOD", stub("GOOD"))
+GOOD = plugin("GOOD", stub("GOOD"))
 PROBED = [kind for kind in KINDS if kind.startswith("probe")]
 #: Wheels of extensions that fail, and words of the warning when GOOD opens.
 EXTENSION_KINDS = {
@@ -201,7 +201,7 @@ def test_the_table_of_devices_with_every_kind_installed(good, tmp_path):
 
 
 def test_two_distributions_of_one_name(good, tmp_path):
-    one, other = (replace(device("FOO", stub("FOO")), distribution=name, entries={"FOO": module},
+    one, other = (replace(plugin("FOO", stub("FOO")), distribution=name, entries={"FOO": module},
                           files={f"{module}.py": stub("FOO")})
                   for name, module in (("acme-foo", "acme_foo"), ("beta-foo", "beta_foo")))
     site = tmp_path / "site"
@@ -228,6 +228,17 @@ def every_kind():
         wheels.append(replace(wheel, distribution=f"core-plugin-foo{number}", files=files,
                               entries={name: module.replace("made_up_foo", own)}))
     return wheels
+
+
+def test_settings_in_the_environment(good, tmp_path):
+    """CORE_DEVICES before any of it runs; CORE_PLUGINS for what is not installed."""
+    wheel = plugin("FOO", "raise SystemExit('this runs')")
+    (tmp_path / "loose_stub.py").write_text(stub("LOOSE"))
+    variables = environment(installed(wheel, tmp_path), good, tmp_path) | {
+        "CORE_DEVICES": "-foo", "CORE_PLUGINS": "loose_stub", "CORE_STRICT": "1"}
+    found = run([sys.executable, "-c", SCRIPT, "FOO", "GOOD", "LOOSE"], variables)["messages"]
+    assert "CORE_DEVICES does not allow it" in found["FOO"]
+    assert (found["GOOD"], found["LOOSE"]) == ("open", "open")
 
 
 RENDERER = """
@@ -290,6 +301,53 @@ def test_extensions_add_a_renderer_wrap_an_allocator_watch_and_fail(good, tmp_pa
     assert "core-failing 1.0" in said
     assert "no licence" in said
     assert "no licence" in found["failed"]["FAILING"]
+
+
+COUNTER = """
+from core.plugin import Allocator, hookimpl
+made = []
+seen = []
+
+class Counting(Allocator):
+    def __init__(self, real):
+        self.real = real
+        for name in ("free", "copy_in", "copy_out", "view", "map", "host_view"):
+            setattr(self, name, getattr(real, name))
+    def allocate(self, size_bytes):
+        made.append(size_bytes)
+        return self.real.allocate(size_bytes)
+    def free(self, block): ...
+    def copy_in(self, block, offset, source): ...
+    def copy_out(self, destination, block, offset): ...
+    def view(self, block, offset, size_bytes): ...
+
+@hookimpl(wrapper=True)
+def core_allocator(device):
+    return Counting((yield))
+
+@hookimpl
+def core_event(event):
+    seen.append(type(event).__name__)
+"""
+COUNTED = """
+import json, sys
+import core, made_up_counter
+from core.plugin.registry import registry
+x = core.Tensor(list(range(5000)), device=sys.argv[1])
+found = [(x * 2 + 1).sum().item(), (x[1:] - x[:-1]).max().item()]
+print(json.dumps([found, len(made_up_counter.made), made_up_counter.seen,
+                  list(registry.open(sys.argv[1]).extensions)]))
+"""
+
+
+def test_a_wrapped_allocator_serves_real_programs(device, tmp_path):
+    site = installed(extension("counter", COUNTER), tmp_path)
+    variables = environment(site) | {"CORE_CACHE_DIR": str(tmp_path / "cache")}
+    found, made, seen, names = run([sys.executable, "-c", COUNTED, device], variables)
+    assert found == [24_995_000 + 5000, 1]
+    assert made >= 2
+    assert {"Opened", "Compiled"} <= set(seen)
+    assert names == ["core-counter 1.0"]
 
 
 @pytest.mark.parametrize("kind", EXTENSION_KINDS)

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from core import Context
 from core.foundation import events
 from core.foundation.errors import CoreWarning, DeviceError, PluginError
 from core.plugin import DeviceSpec
@@ -105,6 +106,24 @@ def test_devices_setting_is_explained(plugin_folder):
     assert {row.name: row.status for row in registry.status()}["FOO"] == "not allowed"
 
 
+@pytest.mark.parametrize("allow", ["-foo,-watch", "bar"])
+def test_what_is_not_allowed_is_never_imported(plugin_folder, allow):
+    """Not to look the name up, list devices, find a default, or open another one."""
+    plugin_folder.broken("FOO", "raise SystemExit('this runs')")
+    plugin_folder.extension("watch", "raise SystemExit('this runs too')")
+    plugin_folder.good("BAR", "priority=50")
+    registry = plugin_folder.registry(allow=allow)
+    for name in ("FOO", "NONE"):
+        with pytest.raises(DeviceError):
+            registry.open(name)
+    assert registry.default_name() == "BAR"
+    assert registry.open("BAR").extensions == ()
+    assert {row.name: row.status for row in registry.status()}["FOO"] == "not allowed"
+    assert registry.failed_extensions() == {}
+    own = [name for name in sys.modules if name.startswith(plugin_folder.path.name)]
+    assert own == [f"{plugin_folder.path.name}_bar_"]
+
+
 def test_modules_that_are_not_installed(plugin_folder):
     plugin_folder.good("FOO")
     (plugin_folder.path / "not_installed_stub.py").write_text(
@@ -118,6 +137,20 @@ def test_modules_that_are_not_installed(plugin_folder):
     with pytest.warns(CoreWarning, match="no_such_module_at_all is left out"):
         assert registry.open("new").name == "NEW"
     assert registry.open("FOO").offer.module == "not_installed_stub"
+
+
+def test_modules_after_one_that_fails_are_loaded_under_strict_too(plugin_folder):
+    (plugin_folder.path / "later_stub.py").write_text(
+        "from core.plugin import DeviceSpec, hookimpl\n"
+        "@hookimpl\n"
+        "def core_devices():\n"
+        "    return [DeviceSpec(name='LATER', module='core.testing.sample_device')]\n"
+    )
+    registry = plugin_folder.registry(modules=("no_such_module_at_all", "later_stub"))
+    with Context(STRICT=True):
+        with pytest.raises(CoreWarning, match="no_such_module_at_all is left out"):
+            registry.open("LATER")
+        assert registry.open("LATER").name == "LATER"
 
 
 def test_register_in_this_process(plugin_folder):

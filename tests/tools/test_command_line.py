@@ -106,6 +106,15 @@ def test_doctor_asks_a_plugin_whose_probe_crashes_and_opens_nothing(run, registr
     assert count.read_text() == "x"  # once, however many devices there are
 
 
+def test_doctor_works_under_strict(run, registry, plugin_folder):
+    plugin_folder.extension("odd", "raise OSError('no licence')")
+    with Context(STRICT=True):
+        rows = json.loads(run("doctor", "--json").output)
+    found = {(row["of"], row["check"]): row["finding"] for row in rows}
+    assert found["core", "extension ODD"] == "OSError: no licence"
+    assert ("FOO", "opens") in found
+
+
 def test_doctor_finds_another_core(tmp_path, monkeypatch):
     (tmp_path / "core").mkdir()
     (tmp_path / "core" / "__init__.py").touch()
