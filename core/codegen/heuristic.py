@@ -212,7 +212,7 @@ class Heuristic:
         vectors = 2 if count >= 2 * width and fixed else 1
         rows_loop = self._reuse_loop(nest, lane, varying) if fixed else None
         rows = (registers - 1 - vectors) // vectors
-        if rows_loop is not None:
+        if rows_loop is not None and rows > 1:
             self._upcast(rows_loop, min(rows, 6 if vectors == 2 else 8))
         elif not fixed and count >= 4 * width:
             vectors = 4
