@@ -228,6 +228,6 @@ class Runner:
         if kernel and reason:
             message = f"kernel {kernel} on {device} {reason}; {again}"
         else:
-            during = f"while it ran kernel {kernel}" if kernel else "between two kernels"
-            message = f"the emulator of {device} ended {during}: {words}; {again}"
+            where = f"at kernel {kernel}" if kernel else "between two kernels"
+            message = f"the emulator of {device} ended {where}: {words}; {again}"
         raise DeviceError(f"{message}, launches after it did not run")
