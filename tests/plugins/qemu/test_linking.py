@@ -143,10 +143,35 @@ def one(machine, kind, word, *, target=0x1234, addend=0, base=0x10000):
      (AARCH64, 277, 0x91000000, 0x9108D000),  # add #0x234
      (AARCH64, 285, 0xB9400000, 0xB9423400),  # ldr w, [x, #0x234]
      (AARCH64, 261, 0, 0x1134),
+     (AARCH64, 274, 0x10000000, 0x100089A0),  # adr: 19 bits of distance / 4
+     (AARCH64, 278, 0x39400000, 0x3948D000),  # ldrb w, [x, #0x234]
+     (AARCH64, 284, 0x79400000, 0x79446800),  # ldrh: 0x234 / 2
+     (HEXAGON, 1, 0x5A00C000, 0x5A00C89A),  # call: distance / 4 in bits 13:1 and 24:16
+     (HEXAGON, 2, 0x5C00C000, 0x5C04C09A),  # if (p0) jump: bits 7:1, 13, 20:16, 23:22
+     (HEXAGON, 16, 0x00004000, 0x00004044),  # immext: distance / 64
+     (HEXAGON, 18, 0x5A00C000, 0x5A00C068),  # call ##: the low 6 bits
+     (HEXAGON, 65, 0x6A494000, 0x6A495A00),  # r = add(pc, ##): 6 bits from bit 7
      (HEXAGON, 31, 0, 0x1134),
      (HEXAGON, 6, 0, 0x11234)])
 def test_instructions_are_patched(machine, kind, before, after):
     assert one(machine, kind, before) == after
+
+
+def test_pairs_of_instructions_are_patched():
+    """auipc and what follows: the low half is signed, so the high half is rounded."""
+    for target, high, low in ((0x1134, 1, 0x034), (0x19F4, 2, 0x8F4)):
+        memory = bytearray(0x2000)
+        struct.pack_into("<4I", memory, 0x100, 0x97, 0xE7, 0, 0x23)
+        parsed = ObjectFile(
+            RISCV, 0, bytes(memory), (Symbol("x", target, True), Symbol("here", 0x100, False)),
+            (Relocation(0x100, 19, 0, 0),))
+        words = struct.unpack_from("<2I", link(parsed, 0x4000), 0x100)
+        assert words == (high << 12 | 0x97, low << 20 | 0xE7)
+        parsed = parsed._replace(relocations=(
+            Relocation(0x100, 23, 0, 0), Relocation(0x104, 24, 1, 0), Relocation(0x10C, 25, 1, 0)))
+        words = struct.unpack_from("<4I", link(parsed, 0x4000), 0x100)
+        assert words[:2] == (high << 12 | 0x97, low << 20 | 0xE7)
+        assert words[3] == (low >> 5) << 25 | (low & 31) << 7 | 0x23
 
 
 def test_a_branch_is_patched():
