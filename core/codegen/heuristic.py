@@ -212,7 +212,7 @@ class Heuristic:
         vectors = 2 if count >= 2 * width and fixed else 1
         rows_loop = self._reuse_loop(nest, lane, varying) if fixed else None
         rows = (registers - 1 - vectors) // vectors
-        if rows_loop is not None:
+        if rows_loop is not None and rows > 1:
             self._upcast(rows_loop, min(rows, 6 if vectors == 2 else 8))
         elif not fixed and count >= 4 * width:
             vectors = 4
@@ -306,6 +306,8 @@ class Heuristic:
                 if repeated and loop not in rows:
                     rows.append(loop)
         rows.sort(key=lambda r: -(trip_count(r) or 1))
+        if lanes < 2:
+            rows = []  # registers are for parts of the sum: one long sum rounds badly
         for loop, factor in zip(rows[:2], (3, 4), strict=False):
             self._upcast(loop, factor)
         # Sums that nothing is shared between keep one adder waiting for its last result.
@@ -351,11 +353,15 @@ class Heuristic:
     def _split_sum(self, loop: UOp, width: int, accumulators: int) -> None:
         """Lanes along a reduce loop, and several accumulators."""
         count = trip_count(loop)
-        if count is None or width < 2:
+        if count is None or width * accumulators < 2:
             return
         while accumulators > 1 and count % (width * accumulators):
             accumulators //= 2
         tail = Tail.EXACT if count % (width * accumulators) == 0 else Tail.MASK
+        if width < 2:
+            if accumulators > 1:
+                self.do(Split(loop.arg.id, accumulators, AxisType.UPCAST, tail))
+            return
         self.do(Split(loop.arg.id, width * accumulators, AxisType.LANE, tail))
         if accumulators > 1:
             inner = self._newest(AxisType.LANE)

@@ -36,8 +36,11 @@ class Architecture:
         memory_at: Where memory should be mapped; 0: anywhere.
         memory_bytes: Largest memory that the emulated process can map.
         code_bytes: How much of it is for kernels.
-        vector_bytes: Bytes of a vector register that is worth using; 0: none.
-        registers: Vector registers, or registers of floats where there are no vectors.
+        vector_bytes: Bytes of a vector. RISC-V has no such registers here, LLVM makes
+            scalars of one: as fast as one at a time, and sums have several parts, so that they
+            round less and in the same order as elsewhere. LLVM's code for Hexagon does not
+            survive that (loads of bytes are misaligned): 4 bytes are one scalar.
+        registers: Vectors that fit into the registers.
         converts_half: Whether instructions convert between float16 and float32.
         complete: Adds to a program's text what LLVM lacks for this processor.
         lacking: Operations of the renderer that take a library call here, which core decomposes.
@@ -100,11 +103,11 @@ ARCHITECTURES: Final = {a.name: a for a in (
         machine=Machine("riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c,+zfh"),
         options=("-cpu", "rv64,Zfh=true"), word_bits=64,
         system_call=bytes.fromhex(_RISCV_CALL), memory_bytes=1 << 40,
-        code_bytes=128 * _MEBIBYTE, vector_bytes=0, registers=32, converts_half=True),
+        code_bytes=128 * _MEBIBYTE, vector_bytes=16, registers=8, converts_half=True),
     Architecture(
         name="hexagon", machine=Machine("hexagon-unknown-linux-musl", "hexagonv67"), options=(),
         word_bits=32, system_call=bytes.fromhex(_HEXAGON_CALL), memory_bytes=7 << 28,
-        code_bytes=32 * _MEBIBYTE, vector_bytes=0, registers=16, converts_half=False,
+        code_bytes=32 * _MEBIBYTE, vector_bytes=4, registers=16, converts_half=False,
         # LLVM's trap is a load from 0xBADC0FEE, which must not be there.
         memory_at=1 << 28, complete=hexagon.complete, lacking=frozenset({Op.MULACC, Op.TRUNC})),
 )}

@@ -212,11 +212,8 @@ def _patch_hexagon(image: _Image) -> None:
         kind, offset, target = relocation.kind, relocation.offset, image.target(relocation)
         distance = target - (image.base + offset)
         if kind in _HEXAGON_FIELDS:
-            field, value = _HEXAGON_FIELDS[kind](target, distance)
-            image.replace(offset, field, _spread(value, field))
-        elif kind in (23, 30):  # 16_X, 11_X...: the low 6 bits, where the instruction has them
-            field = _constant_field(image.word(offset))
-            image.replace(offset, field, _spread(target & 0x3F, field))
+            field, part = _HEXAGON_FIELDS[kind]
+            image.replace(offset, field, _spread(part(distance), field))
         elif kind == 6:  # 32
             image.put(offset, target)
         elif kind == 31:  # 32_PCREL
@@ -225,24 +222,14 @@ def _patch_hexagon(image: _Image) -> None:
             raise _unknown("Hexagon", relocation)
 
 
-_HEXAGON_FIELDS: Final[dict[int, Callable[[int, int], tuple[int, int]]]] = {
-    1: lambda target, distance: (_CALL, distance >> 2),  # B22_PCREL
-    2: lambda target, distance: (_BRANCH_15, distance >> 2),  # B15_PCREL
-    16: lambda target, distance: (_EXTENDER, distance >> 6),  # B32_PCREL_X
-    17: lambda target, distance: (_EXTENDER, target >> 6),  # 32_6_X
-    18: lambda target, distance: (_CALL, distance & 0x3F),  # B22_PCREL_X
-    65: lambda target, distance: (0x1F80, distance & 0x3F),  # 6_PCREL_X
+# Kind → the field, and what goes there of the distance.
+_HEXAGON_FIELDS: Final[dict[int, tuple[int, Callable[[int], int]]]] = {
+    1: (_CALL, lambda distance: distance >> 2),  # B22_PCREL
+    2: (_BRANCH_15, lambda distance: distance >> 2),  # B15_PCREL
+    16: (_EXTENDER, lambda distance: distance >> 6),  # B32_PCREL_X
+    18: (_CALL, lambda distance: distance & 0x3F),  # B22_PCREL_X
+    65: (0x1F80, lambda distance: distance & 0x3F),  # 6_PCREL_X
 }
-
-
-def _constant_field(instruction: int) -> int:
-    """Where an instruction that takes an extended constant keeps its bits."""
-    if instruction >> 24 == 0x78:  # Rd = #s16
-        return 0x00DF3FE0
-    if instruction >> 28 == 0xB:  # Rd = add(Rs, #s16)
-        return 0x0FE03FE0
-    raise DeviceError(f"the Hexagon instruction {instruction:#010x} has a constant of a kind that "
-                      "is not handled")
 
 
 _PATCHES: Final[dict[int, Callable[[_Image], None]]] = {

@@ -120,6 +120,11 @@ class Runner:
         """Address of a block in the emulated process."""
         return self.emulator.bases[block.arena.number] + block.offset
 
+    def restart(self) -> None:
+        """End the emulator with all that waits and runs, and start another one."""
+        self.emulator.end(kill=True)
+        self._start()
+
     def close(self) -> None:
         """End the emulator for good."""
         self.emulator.close()
@@ -183,8 +188,7 @@ class Runner:
             except DeviceError:
                 raise
             except BaseException:  # Ctrl-C: what is running may never end
-                self.emulator.end(kill=True)
-                self._start()
+                self.restart()
                 raise
             self._forget()
 
@@ -224,6 +228,6 @@ class Runner:
         if kernel and reason:
             message = f"kernel {kernel} on {device} {reason}; {again}"
         else:
-            during = f"while it ran kernel {kernel}" if kernel else "between two kernels"
-            message = f"the emulator of {device} ended {during}: {words}; {again}"
+            where = f"at kernel {kernel}" if kernel else "between two kernels"
+            message = f"the emulator of {device} ended {where}: {words}; {again}"
         raise DeviceError(f"{message}, launches after it did not run")

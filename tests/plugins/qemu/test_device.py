@@ -1,6 +1,7 @@
 """The QEMU plugin by its hooks: description, memory, launches, recordings."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -196,16 +197,20 @@ def test_no_room_says_so(bench, monkeypatch):
     allocator.free(allocator.allocate(4096))
 
 
-def test_a_limit_on_files_is_an_error_at_the_opening():
-    """A process that may not write so much gets no device, and words instead of a signal."""
+@pytest.mark.parametrize(
+    ("mebibytes", "words"),
+    [(1, "no shared memory of"), (520, "no room for 419430400 bytes: .*File too large")])
+def test_a_limit_of_the_system_is_an_error_in_words(mebibytes, words):
+    """A process that may not have so much memory gets no device or no block, but no signal."""
     code = ("import resource; from core_plugin_qemu.memory import SharedMemory\n"
-            "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"
-            "try: SharedMemory(1 << 40, 1 << 20)\n"
-            "except RuntimeError as error: print(error)")
+            f"resource.setrlimit(resource.RLIMIT_FSIZE, ({mebibytes} << 20, {mebibytes} << 20))\n"
+            "try:\n    memory = SharedMemory(1 << 40, 1 << 20)\n"
+            "    for _ in range(2): memory.allocate(400 << 20)\n"
+            "except (RuntimeError, MemoryError) as error: print(error)")
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
-    assert "no shared memory of" in done.stdout
+    assert re.search(words, done.stdout)
 
 
 def test_room_for_code_ends_with_words():
