@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from core.foundation.errors import DTypeError, ShapeError
+from core.foundation.lazy_import import lazy_import
 from core.frontend import Tensor
 from core.frontend.conversion import default_float
 from core.ir import DType
+
+np: Any = lazy_import("numpy")
 
 Shape = int | tuple[int, ...]
 
@@ -26,6 +29,8 @@ def asarray(
         return _again(obj, dtype, device, copy)
     if isinstance(obj, complex):
         raise DTypeError("there are no complex dtypes")
+    if isinstance(obj, float) and hasattr(obj, "dtype"):  # numpy.float64 is a float of Python's
+        obj = np.asarray(obj)
     if copy is False:
         if not hasattr(obj, "__dlpack__") or dtype not in {None, Tensor.from_dlpack(obj).dtype}:
             raise ValueError(f"a {type(obj).__name__} cannot become an array without a copy")
