@@ -11,15 +11,27 @@ from core.frontend import Tensor
 
 
 def report() -> str:
-    """A line per section with what is missing, then the sum."""
-    lines, there, all_names = [], 0, 0
-    for section, names in declared(core.array_api, Tensor).items():
+    """A line per section with what is missing, then the sum; extensions apart."""
+    sections = declared(core.array_api, Tensor)
+    required = {s: names for s, names in sections.items() if not s.startswith("extension")}
+    extensions = {s: names for s, names in sections.items() if s not in required}
+    return "\n".join((*_lines(required), _sum(required, "all but extensions"),
+                      *_lines(extensions), _sum(sections, "with extensions")))
+
+
+def _lines(sections: dict[str, dict[str, bool]]) -> list[str]:
+    lines = []
+    for section, names in sections.items():
         missing = [name for name, has in names.items() if not has]
-        there, all_names = there + len(names) - len(missing), all_names + len(names)
         rest = f"; missing: {' '.join(missing)}" if missing else ""
         lines.append(f"{section:22} {len(names) - len(missing):3} of {len(names):3}{rest}")
-    lines.append(f"{'all':22} {there:3} of {all_names:3}, {100 * there / all_names:.1f} %")
-    return "\n".join(lines)
+    return lines
+
+
+def _sum(sections: dict[str, dict[str, bool]], title: str) -> str:
+    there = [has for names in sections.values() for has in names.values()]
+    share = 100 * sum(there) / len(there)
+    return f"{title:22} {sum(there):3} of {len(there):3}, {share:.1f} %"
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ def test_wrap(bench: Bench) -> None:
         return
     for size in _SIZES:
         content = _random(size + 8)
-        memory = memoryview(content)[8:]
+        memory = content.data[8:]
         for given in (memory, memory.toreadonly()):
             block = allocator.wrap(given)
             np.testing.assert_array_equal(_read(bench, block, size), content[8:])
