@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, Final, Self
 from weakref import WeakValueDictionary
@@ -54,6 +55,15 @@ class Selection:
     def __init__(self, root: TensorBase, key: Any) -> None:
         self.root, self.key = root, key
         self.written: UOp | None = None
+
+
+class _Size(int):
+    """A number of elements, as numpy and the Array API want it, that can be called."""
+
+    extents: Callable[[int | None], Any]
+
+    def __call__(self, axis: int | None = None) -> Any:
+        return self.extents(axis)
 
 
 class TensorBase:
@@ -153,8 +163,17 @@ class TensorBase:
         """Number of elements."""
         return product(self.uop.shape)
 
-    def size(self, axis: int | None = None) -> Any:
-        """The shape, or the extent of one axis."""
+    @property
+    def size(self) -> Any:
+        """Number of elements; called, as PyTorch does, the shape or the extent of one axis."""
+        count = self.numel()
+        if not isinstance(count, int):
+            return self._extents
+        size = _Size(count)
+        size.extents = self._extents
+        return size
+
+    def _extents(self, axis: int | None = None) -> Any:
         return self.shape if axis is None else self.shape[axis]
 
     def element_size(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from core.foundation.errors import CoreError, DTypeError, ShapeError
+from core.foundation.lazy_import import load
 from core.frontend import dlpack, realization
 from core.frontend.base import TensorBase, assigned_tensors, moved, named_tensors, place_text
 from core.frontend.broadcasting import broadcast, show
@@ -239,6 +240,44 @@ class Tensor(InPlaceOperators):
         place = (realization.default_device() if device is None
                  else realization.device_name(device))
         return cls(dlpack.value_of(source, place, copy))
+
+    # -- the Python Array API standard ----------------------------------------------------------
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """`core.array_api`: the functions of the Python Array API standard.
+
+        Raises:
+            ValueError: Another version of the standard than those that it follows.
+        """
+        if api_version not in {None, "2021.12", "2022.12", "2023.12", "2024.12"}:
+            raise ValueError(f"core.array_api follows version 2024.12 of the standard, not "
+                             f"{api_version}")
+        return load("core.array_api")
+
+    @property
+    def mT(self) -> Self:  # noqa: N802 - the standard's name
+        """The last two axes exchanged.
+
+        Raises:
+            ShapeError: There are fewer than two.
+        """
+        if self.ndim < 2:
+            raise ShapeError(f"mT of shape {show(self.shape)}: it needs two axes")
+        return self.transpose(-2, -1)
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Self:
+        """`to`, as the standard names it.
+
+        Raises:
+            DeviceError: There is no such device.
+            ValueError: A stream is given: there are none.
+        """
+        if stream is not None:
+            raise ValueError("devices of core have no streams")
+        return self.to(device)
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
 
     def _stored(self) -> UOp:
         """Storage of this tensor in row-major order; computed now."""

@@ -108,7 +108,7 @@ class FunctionOperations(Operators):
             size = m * 0.5 + (m * 0.5) / (m + 1.0)
             big = (x.maximum(x.alu(Op.NEG)) * 0.5).alu(Op.EXP)
             size = m.eq(math.inf).where(big * 0.5 * big, size)
-            return (x < 0.0).where(size.alu(Op.NEG), size)
+            return x.eq(0.0).where(x, (x < 0.0).where(size.alu(Op.NEG), size))
         return self._function(body)
 
     def cosh(self) -> Self:

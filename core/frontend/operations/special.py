@@ -98,7 +98,8 @@ def tanh(x: UOp) -> UOp:
     """Hyperbolic tangent: x + x³ P(x²) near 0, else 1 - 2 / (exp(2|x|) + 1) without overflow."""
     table, size = _TABLES[x.dtype], _size(x)
     square = x * x
-    near = x + x * (square * _polynomial(square, table.tanh))
+    # The sum loses the sign of -0.
+    near = x.eq(0.0).where(x, x + x * (square * _polynomial(square, table.tanh)))
     e = (size * -2.0).alu(Op.EXP)
     far = x.const_like(1.0) - e * 2.0 / (e + 1.0)
     value = (size < _LARGEST_SERIES).where(near, _with_sign_of(x, far))

@@ -138,6 +138,23 @@ def test_host_view(bench: Bench) -> None:
             assert _read(bench, block, 1, size - 1)[0] == content[-1] ^ 0xFF
 
 
+def test_wrap(bench: Bench) -> None:
+    """Memory of the host is a block: the bytes themselves, read-only and unaligned ones too."""
+    allocator = bench.opened.allocator
+    if not offers(allocator, "wrap"):
+        with pytest.raises(UnsupportedError):
+            allocator.wrap(memoryview(bytearray(64)))
+        return
+    for size in _SIZES:
+        content = _random(size + 8)
+        memory = content.data[8:]
+        for given in (memory, memory.toreadonly()):
+            block = allocator.wrap(given)
+            np.testing.assert_array_equal(_read(bench, block, size), content[8:])
+        content[8:] ^= 0xFF
+        np.testing.assert_array_equal(_read(bench, block, size), content[8:])
+
+
 def test_map_of_other_memory(bench: Bench) -> None:
     """A block of another device is mapped, or refused with `UnsupportedError`."""
     other = registry.open("REFERENCE")

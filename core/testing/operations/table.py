@@ -36,5 +36,7 @@ NO_OPERATIONS: Final[dict[str, str]] = {
         ("rand", "rand_like", "randn", "randn_like", "randint", "randperm", "uniform", "normal",
          "scaled_uniform", "glorot_uniform", "kaiming_uniform", "kaiming_normal", "multinomial",
          "dropout", "manual_seed"), "random: its distribution is tested"),
+    **dict.fromkeys(("to_device", "from_dlpack"), "where, not what: tested as an interchange"),
+    "mT": "a transposition: tested with the Array API",
     "sequential": "calls what it is given",
 }
