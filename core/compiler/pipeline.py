@@ -12,10 +12,11 @@ from threading import Lock
 from typing import Final
 
 from core.codegen.choose_index_dtypes import choose_index_dtypes
-from core.codegen.decompose import decompose_kernel
+from core.codegen.decompose import decompose
 from core.codegen.expand_tiles import expand_tiles
 from core.codegen.linearize import linearize
 from core.codegen.lower_gates import lower_gates
+from core.codegen.lower_integers import lower_integers
 from core.codegen.lower_launch import lower_launch
 from core.codegen.lower_reductions import lower_reductions
 from core.codegen.lower_stages import lower_stages
@@ -76,6 +77,9 @@ LOWER: Final[tuple[Pass, ...]] = (
 FINISH: Final[tuple[Pass, ...]] = (
     Pass("choose-index-dtypes", lambda g, t: choose_index_dtypes(g, wide=t.wide_index),
          KERNEL_GRAPH, "bounds of all indices are final", _makes_programs),
+    Pass("lower-integers", lower_integers, KERNEL_GRAPH,
+         "after index dtypes: an index of 64 bits becomes two words like any other value",
+         _makes_programs),
     Pass("linearize", lambda g, t: linearize(g), PROGRAM,
          "last: a list has no freedom left", _makes_programs),
 )
@@ -128,8 +132,8 @@ def generate(sink: UOp, target: Target, ops: Container[Op]) -> UOp:
     with quiet_collector():
         lowered = run_passes(sink, LOWER, target)
         if _makes_programs(target):
-            step = Pass(DECOMPOSE.name, lambda g, t: decompose_kernel(g, t, ops),
-                        DECOMPOSE.produces, DECOMPOSE.because)
+            step = Pass(DECOMPOSE.name, lambda g, t: decompose(g, t, ops), DECOMPOSE.produces,
+                        DECOMPOSE.because)
             lowered = run_passes(lowered, (step,), target)
         linear = run_passes(lowered, FINISH, target)
     return UOp(Op.PROGRAM, (sink, linear), program_info(

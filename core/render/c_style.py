@@ -263,7 +263,7 @@ class FunctionWriter:
         if not node.src:  # its END says whether it goes on
             self._open(self.dialect.endless)
             return
-        name = f"i{len(self.values)}"
+        name = f"r{len(self.values)}"
         self.values[node] = (name,)
         first, bound = "0", self.text(node.src[0])
         if node.arg.axis_type is AxisType.THREAD:

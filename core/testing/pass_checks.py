@@ -8,7 +8,7 @@ them; `tests/compiler/test_pipeline.py` leaves out each pass and expects its che
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
@@ -103,9 +103,9 @@ def kernel(*effects: UOp, actions: tuple[str, ...] | None = None) -> UOp:
     return UOp.sink(*effects, info=KernelInfo("check", actions=actions))
 
 
-def place(slot: int, size: int) -> UOp:
-    """Flat float32 storage."""
-    return UOp.param(slot, dtypes.float32, (size,))
+def place(slot: int, size: int, dtype: DType = dtypes.float32) -> UOp:
+    """Flat storage."""
+    return UOp.param(slot, dtype, (size,))
 
 
 def _stores(value: UOp) -> UOp:
@@ -214,6 +214,20 @@ def choose_index_dtypes() -> None:
     program_of(kernel(copied, actions=()))
 
 
+def lower_integers() -> None:
+    """A target without bytes and 64-bit integers is given 32 bits and no others."""
+    i = UOp.range(8, 0)
+    total = place(1, 8, dtypes.int64).index(i).load() + place(2, 8, dtypes.uint8).index(
+        i).load().cast(dtypes.int64)
+    sink = kernel(place(0, 8, dtypes.int64).index(i).store(total).end(i), actions=())
+    words = frozenset({dtypes.bool, dtypes.int32, dtypes.uint32, dtypes.float32})
+    target = replace(TARGET, dtypes=words, wide_index=False)
+    program = pipeline.generate(sink, target, EVERY_OP).src[1]
+    others = {n.dtype.name for n in program.src if n.dtype.bits} - {d.name for d in words}
+    if others:
+        raise VerificationError(f"the target has no {others}")
+
+
 def linearize() -> None:
     """What does not depend on the inner loop is computed outside of it, in a list of items."""
     i, j = UOp.range(16, 0), UOp.range(16, 1)
@@ -246,5 +260,6 @@ CHECKS: Final[dict[str, PassCheck]] = {
     "expand-tiles": PassCheck(expand_tiles, VerificationError),
     "decompose": PassCheck(decompose, VerificationError),
     "choose-index-dtypes": PassCheck(choose_index_dtypes, VerificationError),
+    "lower-integers": PassCheck(lower_integers, VerificationError),
     "linearize": PassCheck(linearize, VerificationError),
 }

@@ -13,15 +13,12 @@ from __future__ import annotations
 from collections.abc import Container
 
 from core.codegen.decompose.arithmetic import Context
-from core.codegen.decompose.integers import lower_integers
 from core.codegen.decompose.rules import RULES
 from core.codegen.decompose.small_floats import lower_small_floats
-from core.codegen.expand_tiles import as_vectors
-from core.ir import Op, UOp, map_graph, rewrite
+from core.ir import Op, UOp, rewrite
 from core.plugin.target import Target
-from core.simplify import simplify
 
-__all__ = ["RULES", "decompose", "decompose_kernel"]
+__all__ = ["RULES", "decompose"]
 
 
 def decompose(root: UOp, target: Target, ops: Container[Op]) -> UOp:
@@ -33,15 +30,3 @@ def decompose(root: UOp, target: Target, ops: Container[Op]) -> UOp:
         ops: The renderer's `code_for_op`.
     """
     return rewrite(lower_small_floats(root, target), RULES, Context(target, ops))
-
-
-def decompose_kernel(root: UOp, target: Target, ops: Container[Op]) -> UOp:
-    """`decompose` of a kernel, then integers of other sizes by words where the target lacks them.
-
-    Raises:
-        CompileError: An operation on such integers has no form.
-    """
-    decomposed = decompose(root, target, ops)
-    lowered = lower_integers(decomposed, target)
-    return lowered if lowered is decomposed else decompose(
-        map_graph(simplify(lowered), as_vectors), target, ops)

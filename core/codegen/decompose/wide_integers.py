@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from core.codegen.decompose.arithmetic import Context
 from core.codegen.decompose.wide_multiply import multiply_high
-from core.ir import DType, UOp, dtypes
+from core.ir import DType, Op, UOp, dtypes
 
 _SIGN: Final = 1 << 31
 _HALF: Final = 1 << 16
@@ -118,7 +118,7 @@ def _divide_by_word(high: UOp, low: UOp, divisor: UOp) -> tuple[UOp, UOp]:
     first, second = divisor >> 16, divisor & (_HALF - 1)
     rest, digits = high, []
     for following in (low >> 16, low & (_HALF - 1)):
-        digit = rest // first
+        digit = rest.alu(Op.TRUNCDIV, first)
         left = rest - digit * first
         for _ in range(2):
             large = (left < _HALF) & ((digit > _HALF - 1) | (

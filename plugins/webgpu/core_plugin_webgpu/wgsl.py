@@ -120,6 +120,7 @@ class _ShaderWriter(FunctionWriter):
         self.kept = {source for n in items if n.op in _COMBINED and n.dtype.is_float
                      for source in map(plain, n.src) if source.op in _COMBINED}
         self.keeps = False
+        self.in_groups = any(n.op is Op.SPECIAL and str(n.arg)[:1] == "l" for n in items)
         self.written = {_storage(n.src[0]) for n in items if n.op in (Op.STORE, Op.ATOMIC_ADD)}
 
     def write(self, name: str) -> str:
@@ -187,9 +188,9 @@ class _ShaderWriter(FunctionWriter):
         self.values[node] = (name,)
         size = int(node.shape[0]) if node.shape else 1
         kind = f"{name}: array<{self._type(node.dtype)}, {size}>;"
-        if space is AddressSpace.LOCAL:
+        if space is AddressSpace.LOCAL and self.in_groups:
             self.globals.append(f"var<workgroup> {kind}")
-        elif space is AddressSpace.REG:
+        elif space in (AddressSpace.REG, AddressSpace.LOCAL):  # scratch of a loop's share
             self.arrays.append(f"  var {kind}")
         else:
             raise CompileError(f"a program holds storage that is not private to it: {node!r}")
@@ -207,7 +208,7 @@ class _ShaderWriter(FunctionWriter):
 
     def _range(self, node: UOp) -> None:
         if node.src and node.arg.axis_type is AxisType.THREAD:
-            name = f"i{len(self.values)}"
+            name = f"r{len(self.values)}"
             self.values[node] = (name,)
             self.items_wide = True
             kind = self._type(node.dtype)

@@ -19,6 +19,7 @@ from typing import Final
 from core.codegen.decompose import wide_integers as wide
 from core.codegen.decompose.arithmetic import Context
 from core.codegen.decompose.wide_integers import Pair
+from core.codegen.expand_tiles import as_vectors
 from core.foundation.errors import CompileError
 from core.ir import (
     ELEMENTWISE,
@@ -28,6 +29,7 @@ from core.ir import (
     UOp,
     bounds,
     dtypes,
+    map_graph,
     open_ranges,
     toposort,
 )
@@ -53,7 +55,8 @@ def lower_integers(root: UOp, target: Target) -> UOp:
         lacking |= {dtypes.bool}
     if not any(node.dtype in lacking for node in order):
         return root
-    return _Lowering(lacking, target).run(order)
+    lowered = simplify(_Lowering(lacking, target).run(order))
+    return map_graph(lowered, as_vectors)
 
 
 def _root(node: UOp) -> UOp:
@@ -82,7 +85,8 @@ def _wrap(x: UOp, dtype: DType) -> UOp:
 
 def _lane(x: UOp, k: int) -> UOp:
     """One lane; a scalar is the same in all of them."""
-    return x.src[k] if x.op is Op.STACK else x.index(k) if x.shape else x
+    return x.src[k] if x.op is Op.STACK else (
+        x.index(UOp.const(k, dtypes.int32)) if x.shape else x)
 
 
 def _vector(parts: Sequence[UOp], like: UOp) -> UOp:
@@ -135,6 +139,8 @@ class _Lowering:
         if node.op in (Op.INDEX, Op.SHRINK) and _is_storage(node.src[0]) and (
                 node.dtype in self.lacking):
             return node  # `_load` and `_store` read it
+        if node.op in (Op.INDEX, Op.SHRINK) and _is_storage(node.src[0]):
+            return self._rebuilt(node)
         first = self.done[node.src[0]] if node.src else None
         if node.dtype in _WIDE and isinstance(self.done[node.src[-1]], Pair) and (
                 node.op in ELEMENTWISE):
@@ -323,9 +329,14 @@ class _Lowering:
     def _index(self, place: UOp) -> UOp:
         """Which elements a place is: a scalar or a vector."""
         if place.op is Op.INDEX:
-            return self.one(place.src[1])
-        start = self.one(place.src[1].src[0])
-        return start + UOp.stack(*map(UOp.const, range(_lanes(place))))
+            return self._address(place.src[1])
+        start = self._address(place.src[1].src[0])
+        return start + UOp.stack(*(UOp.const(k, start.dtype) for k in range(_lanes(place))))
+
+    def _address(self, index: UOp) -> UOp:
+        """An index: its low word, for no storage has more than 2^31 elements."""
+        found = self.done[index]
+        return found.low.bitcast(dtypes.int32) if isinstance(found, Pair) else found
 
     def _load(self, node: UOp) -> _Lowered | None:
         place, packed = node.src[0], self._is_packed(node.src[0])
@@ -346,20 +357,23 @@ class _Lowering:
         return UOp(node.op, (self._rebuilt(node.src[0]), *map(self.one, node.src[1:])), node.arg)
 
     def _rebuilt(self, place: UOp) -> UOp:
-        return place.replace(src=tuple(map(self.one, place.src)))
+        storage = self.one(place.src[0])
+        if place.op is Op.SHRINK:
+            return storage.lanes(self._address(place.src[1].src[0]), _lanes(place))
+        return storage.index(self._address(place.src[1]))
 
     def _load_packed(self, place: UOp, words: UOp, gate: tuple[UOp, ...]) -> UOp:
         dtype, count = place.dtype, _lanes(place)
         per_word = 4 // dtype.itemsize
         if self._is_whole(place) and not (gate and gate[0].shape):
-            first = simplify(self.one(place.src[1].src[0]) // per_word)
+            first = _word_number(self._address(place.src[1].src[0]), per_word)
             loaded = [UOp(Op.LOAD, (words.index(first + k), *gate))
                       for k in range(count // per_word)]
             value = UOp.stack(*(loaded[k // per_word] for k in range(count)))
             shift = UOp.stack(*(wide.word(k % per_word * 8 * dtype.itemsize) for k in range(count)))
         else:
             index = self._index(place)
-            value = UOp(Op.LOAD, (words.index(simplify(index // per_word)), *gate))
+            value = UOp(Op.LOAD, (words.index(_word_number(index, per_word)), *gate))
             shift = _bit_position(index, per_word, dtype.itemsize * 8)
         found = value >> shift
         return (found & 255).ne(0) if dtype.kind == "bool" else _wrap(found, dtype)
@@ -369,7 +383,7 @@ class _Lowering:
         per_word = 4 // place.dtype.itemsize
         if place.op is not Op.SHRINK or _lanes(place) % per_word:
             return False
-        rest = simplify(self.one(place.src[1].src[0]) % per_word)
+        rest = simplify(self._address(place.src[1].src[0]) % per_word)
         return rest.op is Op.CONST and rest.value == 0
 
     def _store(self, node: UOp) -> _Lowered | None:
@@ -393,7 +407,7 @@ class _Lowering:
         value, per_word = value & ((1 << bits) - 1), 32 // bits
         lanes = [_lane(value, k) for k in range(_lanes(place))]
         if self._is_whole(place) and not (gate and gate[0].shape):
-            first = simplify(self.one(place.src[1].src[0]) // per_word)
+            first = _word_number(self._address(place.src[1].src[0]), per_word)
             effects = []
             for k in range(0, len(lanes), per_word):
                 whole = lanes[k]
@@ -408,7 +422,7 @@ class _Lowering:
         for k, lane in enumerate(lanes):
             at, opened = _lane(index, k), _lane(gate[0], k) if gate else None
             at = at if opened is None else opened.where(at, 0)
-            position = simplify(at // per_word)
+            position = _word_number(at, per_word)
             shift = _bit_position(at, per_word, bits)
             old = (UOp(Op.LOAD, (read.index(position),)) >> shift) & ((1 << bits) - 1)
             change = (lane - old) << shift
@@ -417,9 +431,14 @@ class _Lowering:
         return UOp.group(*effects) if len(effects) > 1 else effects[0]
 
 
+def _word_number(index: UOp, per_word: int) -> UOp:
+    """In which word an element stands."""
+    return index >> (per_word.bit_length() - 1)
+
+
 def _bit_position(index: UOp, per_word: int, bits: int) -> UOp:
-    """Where in its word an element stands."""
-    return simplify(index % per_word).cast(dtypes.int32).bitcast(dtypes.uint32) * bits
+    """Where in its word it stands."""
+    return (index & (per_word - 1)).cast(dtypes.int32).bitcast(dtypes.uint32) * bits
 
 
 def _regrouped(node: UOp, value: _Lowered) -> _Lowered:
