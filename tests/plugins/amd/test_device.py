@@ -1,7 +1,12 @@
 """The OpenCL devices: which are whose, memory, programs, errors."""
 
+import os
+
 import numpy as np
 import pytest
+
+pytest.importorskip("pyopencl", reason="the library pyopencl is not installed")
+pytest.importorskip("core_plugin_amd", reason="core-plugin-amd is not installed")
 
 import core_plugin_amd
 from core import Context, GlobalCounters, Tensor, nn
@@ -11,6 +16,21 @@ from core.runtime.copies import pair_copy
 from core.runtime.device import open_device
 from core_plugin_amd.memory import OpenClCopyQueue
 from core_plugin_amd.program import OpenClCompiler, OpenClLoader
+
+
+@pytest.fixture(scope="session")
+def opened():
+    """AMD, on any OpenCL device."""
+    before = os.environ.get("CORE_AMD_ANY_OPENCL")
+    os.environ["CORE_AMD_ANY_OPENCL"] = "1"
+    try:
+        return open_device("AMD")
+    except DeviceError as error:
+        pytest.skip(f"no OpenCL device opens: {error}")
+    finally:
+        if before is None:
+            del os.environ["CORE_AMD_ANY_OPENCL"]
+
 
 AMD, OTHER = core_plugin_amd.AMD_VENDOR, 0x8086
 
