@@ -16,6 +16,7 @@ _PUBLIC = {
     "Variable": "core.frontend:Variable",
     "function": "core.frontend:function",
     "jit": "core.frontend:jit",
+    "array_api": "core.array_api",
     "nn": "core.nn",
     "Device": "core.runtime:Device",
     "GlobalCounters": "core.runtime:GlobalCounters",
@@ -23,7 +24,9 @@ _PUBLIC = {
     "Context": "core.foundation.settings:Context",
 }
 
-__all__ = ["Context", "Device", "GlobalCounters", "Tensor", "Variable", "dtypes",
-           "function", "jit", "nn"]
+__all__ = [
+    "Context", "Device", "GlobalCounters", "Tensor", "Variable", "array_api", "dtypes",
+    "function", "jit", "nn",
+]
 
 __getattr__, __dir__ = lazy_names(__name__, _PUBLIC)

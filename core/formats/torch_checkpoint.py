@@ -11,6 +11,7 @@ After torch/serialization.py of https://github.com/pytorch/pytorch. No code of t
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 from collections.abc import Callable
 from math import prod
@@ -109,7 +110,10 @@ def _read_zip(file: MappedFile) -> Any:
             order = members.get(root + "byteorder")
             if order is not None and bytes(_member(file, order)) != b"little":
                 raise UnpickleError("its bytes are in big-endian order")
-    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+    except UnpickleError:
+        raise
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, IndexError,
+            OverflowError, struct.error) as error:
         raise UnpickleError(f"its zip archive is damaged ({error})") from None
 
     storages: dict[str, _Storage] = {}

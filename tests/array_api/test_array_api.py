@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+import core
 import core.array_api as xp
 from core import Device, Tensor, dtypes
 from core.array_api.standard import NAMES, declared
@@ -25,6 +26,7 @@ def test_the_names_of_the_standard_are_declared():
 def test_arrays_know_their_namespace():
     x = Tensor([1.0])
     assert x.__array_namespace__() is xp
+    assert core.array_api is xp
     assert x.__array_namespace__(api_version="2023.12") is xp
     with pytest.raises(ValueError, match="2024.12"):
         x.__array_namespace__(api_version="1999.12")
