@@ -20,6 +20,7 @@ from core.codegen.decompose import wide_integers as wide
 from core.codegen.decompose.arithmetic import Context
 from core.codegen.decompose.wide_integers import Pair
 from core.codegen.expand_tiles import as_vectors
+from core.codegen.linear_index import sum_terms
 from core.foundation.errors import CompileError
 from core.ir import (
     ELEMENTWISE,
@@ -383,8 +384,8 @@ class _Lowering:
         per_word = 4 // place.dtype.itemsize
         if place.op is not Op.SHRINK or _lanes(place) % per_word:
             return False
-        rest = simplify(self._address(place.src[1].src[0]) % per_word)
-        return rest.op is Op.CONST and rest.value == 0
+        return all(_is_multiple(t, per_word) for t in sum_terms(
+            self._address(place.src[1].src[0])))
 
     def _store(self, node: UOp) -> _Lowered | None:
         place, packed = node.src[0], self._is_packed(node.src[0])
@@ -429,6 +430,12 @@ class _Lowering:
             change = change if opened is None else opened.where(change, 0)
             effects.append(UOp(Op.ATOMIC_ADD, (words.index(position), change)))
         return UOp.group(*effects) if len(effects) > 1 else effects[0]
+
+
+def _is_multiple(term: UOp, factor: int) -> bool:
+    """Whether a term is a multiple of a power of two, also where it wraps."""
+    constants = term.src if term.op is Op.MUL else (term,)
+    return any(c.op is Op.CONST and c.value % factor == 0 for c in constants)
 
 
 def _word_number(index: UOp, per_word: int) -> UOp:

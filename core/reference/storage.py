@@ -116,7 +116,7 @@ class Storage:
         values = np.broadcast_to(spread(value.array, value.axes, axes, rank), on.shape)
         old = np.zeros(on.shape, HELD[self.dtype])
         with np.errstate(all="ignore"):
-            for place in zip(*np.nonzero(on), strict=True):
+            for place in map(tuple, np.argwhere(on)):
                 where = int(at[place])
                 old[place] = decode(self.elements[where:where + 1], self.dtype)[0]
                 total = np.asarray([old[place] + values[place]], HELD[self.dtype])

@@ -21,11 +21,11 @@ from core.plugin import (
 )
 from core_plugin_webgpu.context import WebGpuDevice, words_of
 from core_plugin_webgpu.memory import WebGpuAllocator, WebGpuBlock
-from core_plugin_webgpu.wgsl import GROUP_SIZE, GROUPS
+from core_plugin_webgpu.wgsl import GROUPS
 
 _REMEMBERED_GROUPS: Final = 1024
 # One invocation for each word that is written: the bytes of it that belong to the destination.
-_MOVE: Final = """// {"buffers": 2, "scalars": "III", "written": [0], "spread": true}
+_MOVE: Final = """// {"buffers": 2, "scalars": "III", "written": [0], "spread": 32}
 struct Scalars { to: u32, start: u32, size: u32 }
 @group(0) @binding(0) var<storage, read_write> written: array<u32>;
 @group(0) @binding(1) var<storage, read_write> read: array<u32>;
@@ -79,7 +79,7 @@ class WebGpuProgram(Program):
         self.device, self.name, self.source = device, name, source
         launch = json.loads(source.split("\n", 1)[0].removeprefix("// "))
         self.buffers: int = launch["buffers"]
-        self.spread: bool = launch["spread"]
+        self.spread: int = launch["spread"]
         self.written: frozenset[int] = frozenset(launch["written"])
         self._pack = struct.Struct(launch["scalars"]).pack if launch["scalars"] else None
         self._floats = "f" in launch["scalars"]
@@ -133,7 +133,7 @@ class WebGpuProgram(Program):
                 self._groups.clear()
             self._groups[key] = group
         if self.spread:
-            groups = -(-size[0] // GROUP_SIZE)
+            groups = -(-size[0] // self.spread)
             size = (min(groups, GROUPS), -(-groups // GROUPS), 1)
         offsets = ()
         if self._pack is not None:

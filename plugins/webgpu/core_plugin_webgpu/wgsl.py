@@ -120,7 +120,9 @@ class _ShaderWriter(FunctionWriter):
         self.kept = {source for n in items if n.op in _COMBINED and n.dtype.is_float
                      for source in map(plain, n.src) if source.op in _COMBINED}
         self.keeps = False
-        self.in_groups = any(n.op is Op.SPECIAL and str(n.arg)[:1] == "l" for n in items)
+        # Scratch of a spread loop belongs to one invocation: then it is a group of its own.
+        self.width = 1 if any(n.op is Op.BUFFER and n.arg.space is AddressSpace.LOCAL
+                              for n in items) else GROUP_SIZE
         self.written = {_storage(n.src[0]) for n in items if n.op in (Op.STORE, Op.ATOMIC_ADD)}
 
     def write(self, name: str) -> str:
@@ -135,7 +137,7 @@ class _ShaderWriter(FunctionWriter):
                 f"iterations, and this driver silently ends it after {self.loop_limit}",
                 cure="use a smaller reduction, or a hardware adapter")
         size = (", ".join(str(self.group_size.get(axis, 1)) for axis in "012")
-                if self.group_size else str(GROUP_SIZE if self.items_wide else 1))
+                if self.group_size else str(self.width if self.items_wide else 1))
         fields = "".join(f"  s{p.arg.slot}: {self._type(p.dtype)},\n" for p in self.scalars)
         structure = f"struct Scalars {{\n{fields}}}\n" if fields else ""
         self.globals += [f"@group(0) @binding({k}) {self.kinds[p]}"
@@ -149,7 +151,7 @@ class _ShaderWriter(FunctionWriter):
             "buffers": len(self.buffers),
             "scalars": "".join(_SCALAR_CODES[p.dtype] for p in self.scalars),
             "written": [k for k, p in enumerate(self.buffers) if p in self.written],
-            "spread": self.items_wide,
+            "spread": self.width if self.items_wide else 0,
         }
         return (f"// {json.dumps(launch)}\n{structure}" + "\n".join(self.globals)
                 + f"\n@compute @workgroup_size({size})\n{body}")
@@ -188,9 +190,9 @@ class _ShaderWriter(FunctionWriter):
         self.values[node] = (name,)
         size = int(node.shape[0]) if node.shape else 1
         kind = f"{name}: array<{self._type(node.dtype)}, {size}>;"
-        if space is AddressSpace.LOCAL and self.in_groups:
+        if space is AddressSpace.LOCAL:
             self.globals.append(f"var<workgroup> {kind}")
-        elif space in (AddressSpace.REG, AddressSpace.LOCAL):  # scratch of a loop's share
+        elif space is AddressSpace.REG:
             self.arrays.append(f"  var {kind}")
         else:
             raise CompileError(f"a program holds storage that is not private to it: {node!r}")
@@ -213,7 +215,7 @@ class _ShaderWriter(FunctionWriter):
             self.items_wide = True
             kind = self._type(node.dtype)
             self.say(f"let {name}: {kind} = {kind}(invocation.x + invocation.y * "
-                     f"{GROUPS * GROUP_SIZE}u);")
+                     f"{GROUPS * self.width}u);")
             self._open(f"if ({name} < {self.text(node.src[0])})")
             self.trips.append(1)
             return
