@@ -253,6 +253,50 @@ def test_a_device_may_open_another_one_but_not_itself(plugin_folder):
         registry.open("SELF")
 
 
+def test_devices_that_want_each_other_in_two_threads_do_not_wait_for_ever(plugin_folder):
+    template = """
+        import threading
+        from core.plugin import DeviceSpec, hookimpl
+        from core.testing.sample_device import *
+        from core.testing.sample_device import core_renderers, core_allocator, core_loader
+        registry, meeting = [], []
+
+        @hookimpl
+        def core_devices():
+            return [DeviceSpec(name="{name}", module=__name__)]
+
+        @hookimpl
+        def core_open_device(spec, variant):
+            try:
+                meeting[0].wait(1)  # until the other one is being opened too
+            except threading.BrokenBarrierError:
+                pass
+            registry[0].open("{other}")
+            return SampleDevice(spec, variant)
+        """
+    registry, meeting, found = plugin_folder.registry(), threading.Barrier(2), []
+    for name, other in (("LEFT", "RIGHT"), ("RIGHT", "LEFT")):
+        plugin_folder.broken(name, template.format(name=name, other=other))
+    for name in ("LEFT", "RIGHT"):
+        registry.describe(name)
+        module = sys.modules[f"{plugin_folder.path.name}_{name}".lower()]
+        module.registry.append(registry)
+        module.meeting.append(meeting)
+
+    def use(name):
+        with pytest.raises(DeviceError, match="asks for itself while it opens") as caught:
+            registry.open(name)
+        found.append(str(caught.value))
+
+    threads = [threading.Thread(target=use, args=(n,), daemon=True) for n in ("LEFT", "RIGHT")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(found) == 2
+    assert registry._openers == registry._waiting == {}
+
+
 def test_an_extension_may_open_a_device_while_it_is_imported(plugin_folder, monkeypatch):
     plugin_folder.good("FOO")
     plugin_folder.good("BAR")
