@@ -3,6 +3,8 @@
 import os
 import sys
 import threading
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from core import Context
 from core.foundation import events
 from core.foundation.errors import CoreWarning, DeviceError, PluginError
 from core.plugin import DeviceSpec
+from core.plugin.catalogue import FIRST_PARTY
 from core.plugin.interfaces import offers
 
 
@@ -92,8 +95,17 @@ def test_unknown_names_say_what_is_close_and_where_the_name_came_from(plugin_fol
     registry = plugin_folder.registry()
     with pytest.raises(DeviceError, match=r"asked for by DEV.*\n.*did you mean FOOBAR"):
         registry.open("FOBAR", origin="DEV in the environment")
-    with pytest.raises(DeviceError, match="cure: install core-plugin-cpu"):
-        registry.open("cpu")
+    for name, distribution in (("cpu", "core-plugin-cpu"), ("cl", "core-plugin-amd")):
+        with pytest.raises(DeviceError, match=f"cure: install {distribution};"):
+            registry.open(name)
+
+
+def test_the_hints_name_the_devices_of_this_repository():
+    folders = (Path(__file__).parents[2] / "plugins").iterdir()
+    found = {name: folder.name for folder in folders if (folder / "pyproject.toml").is_file()
+             for name in tomllib.loads((folder / "pyproject.toml").read_text())["project"][
+                 "entry-points"]["core.plugins.v1"]}
+    assert found.items() <= FIRST_PARTY.items()
 
 
 def test_devices_setting_is_explained(plugin_folder):
