@@ -59,8 +59,8 @@ def test_highest_priority_with_hardware_wins(folder):
 def test_every_bad_probe_is_a_verdict_and_the_others_still_speak(folder):
     answers = run_tasks(
         [(kind, "probe", f"sample_probes:{kind}")
-         for kind in ("raises", "catches", "crashes", "leaves", "wrong", "text", "gone", "unspeakable",
-                      "found")]
+         for kind in ("raises", "catches", "crashes", "leaves", "wrong", "text", "gone",
+                      "unspeakable", "found")]
     )
     reasons = {kind: answer["reason"] for kind, answer in answers.items()}
     assert answers["found"]["count"] == 2
