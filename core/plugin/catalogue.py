@@ -23,7 +23,8 @@ from core.plugin.hook_calls import hooks_of, implements
 from core.plugin.markers import API
 
 #: Devices of the distributions made in core's own repository, for the hint how to install one.
-FIRST_PARTY = ("CPU", "CUDA", "AMD", "CL", "WEBGPU", "QEMU")
+FIRST_PARTY = {"CPU": "cpu", "CUDA": "cuda", "AMD": "amd", "CL": "amd", "WEBGPU": "webgpu",
+               "QEMU": "qemu"}
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ class Catalogue:
         if near:
             cure = f"did you mean {near[0]}?"
         elif name in FIRST_PARTY:
-            cure = f"install core-plugin-{name.lower()}"
+            cure = f"install core-plugin-{FIRST_PARTY[name]}"
         else:
             cure = "install its plugin"
         raise DeviceError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -38,6 +39,9 @@ def checks(module: str, name: str) -> list[dict[str, Any]]:
     return [asdict(check) for answer in answers for check in answer]
 
 
+#: Signals of a crash, as far as the system has them.
+_FAULTS: Final = tuple(getattr(signal, name) for name in (
+    "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT") if hasattr(signal, name))
 _ACTIONS: Final[dict[str, Callable[..., Any]]] = {"probe": probe, "checks": checks}
 
 
@@ -46,6 +50,9 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
     os.dup2(2, 1)
     for key, action, *arguments in json.loads(sys.argv[2]):
+        # What one driver catches must not hide the crash of another (seen of OpenCL's).
+        for fault in _FAULTS:
+            signal.signal(fault, signal.SIG_DFL)
         print(f"begin {key}", file=answers)
         try:
             answer = _ACTIONS[action](*arguments)

@@ -75,7 +75,9 @@ class Registry:
         """New locks; after a fork the old ones may be held by threads that do not exist here."""
         self._lock = threading.RLock()
         self._gates: dict[_Key, threading.RLock] = {}
-        self._being_opened: set[_Key] = set()
+        # Threads by their numbers: which one opens a device, and which device one waits for.
+        self._openers: dict[_Key, int] = {}
+        self._waiting: dict[int, _Key] = {}
 
     # --- looking names up ------------------------------------------------------------------------
 
@@ -142,16 +144,18 @@ class Registry:
 
     def _open_once(self, key: _Key, described: Described) -> OpenedDevice:
         """Open under the device's own lock, so that a slow driver holds up nobody else."""
+        name, me = canonical_name(*key), threading.get_ident()
         with self._lock:
             gate = self._gates.setdefault(key, threading.RLock())
             extensions = self._scanned()[1].load()
+            if self._leads_back_to(me, key):
+                raise PluginError(f"device {name} asks for itself while it opens")
+            self._waiting[me] = key
         with gate:
+            self._waiting.pop(me, None)
             if key in self._open:
                 return self._open[key]
-            name = canonical_name(*key)
-            if key in self._being_opened:
-                raise PluginError(f"device {name} asks for itself while it opens")
-            self._being_opened.add(key)
+            self._openers[key] = me
             start = time.perf_counter()
             try:
                 opened = open_device(described, key[1], extensions)
@@ -159,7 +163,7 @@ class Registry:
                 events.emit(events.Failed(device=name, stage="open", reason=in_words(error)))
                 raise
             finally:
-                self._being_opened.discard(key)
+                del self._openers[key]
             self._open[key] = opened
         offer = described.offer
         if events.observers:
@@ -173,6 +177,19 @@ class Registry:
                 )
             )
         return opened
+
+    def _leads_back_to(self, thread: int, key: _Key) -> bool:
+        """Whether `thread` would wait for itself; the caller holds the lock.
+
+        So it is when it opens this device, or one that this device's opener waits for, and so on.
+        """
+        wanted: _Key | None = key
+        while wanted is not None and wanted in self._openers:
+            opener = self._openers[wanted]
+            if opener == thread:
+                return True
+            wanted = self._waiting.get(opener)
+        return False
 
     def opened(self) -> list[OpenedDevice]:
         """Every open device, in order of opening."""

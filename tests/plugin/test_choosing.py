@@ -22,6 +22,7 @@ def found():
 def nothing(): return Probe(0, "no card")
 def raises(): raise OSError("libfoo.so")
 def crashes(): os.kill(os.getpid(), signal.SIGSEGV)
+def catches(): signal.signal(signal.SIGSEGV, lambda *_: None); return Probe(1)
 def leaves(): os._exit(7)
 def hangs(): time.sleep(600)
 def wrong(): return 3
@@ -58,11 +59,12 @@ def test_highest_priority_with_hardware_wins(folder):
 def test_every_bad_probe_is_a_verdict_and_the_others_still_speak(folder):
     answers = run_tasks(
         [(kind, "probe", f"sample_probes:{kind}")
-         for kind in ("raises", "crashes", "leaves", "wrong", "text", "gone", "unspeakable",
-                      "found")]
+         for kind in ("raises", "catches", "crashes", "leaves", "wrong", "text", "gone",
+                      "unspeakable", "found")]
     )
     reasons = {kind: answer["reason"] for kind, answer in answers.items()}
     assert answers["found"]["count"] == 2
+    assert answers.pop("catches")["count"] == 1  # and hides no crash of others
     assert reasons["raises"] == "OSError: libfoo.so"
     assert reasons["crashes"] == "the probe crashed with SIGSEGV"
     assert reasons["leaves"] == "the probe ended its process with status 7"

@@ -3,6 +3,8 @@
 import os
 import sys
 import threading
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from core import Context
 from core.foundation import events
 from core.foundation.errors import CoreWarning, DeviceError, PluginError
 from core.plugin import DeviceSpec
+from core.plugin.catalogue import FIRST_PARTY
 from core.plugin.interfaces import offers
 
 
@@ -92,8 +95,17 @@ def test_unknown_names_say_what_is_close_and_where_the_name_came_from(plugin_fol
     registry = plugin_folder.registry()
     with pytest.raises(DeviceError, match=r"asked for by DEV.*\n.*did you mean FOOBAR"):
         registry.open("FOBAR", origin="DEV in the environment")
-    with pytest.raises(DeviceError, match="cure: install core-plugin-cpu"):
-        registry.open("cpu")
+    for name, distribution in (("cpu", "core-plugin-cpu"), ("cl", "core-plugin-amd")):
+        with pytest.raises(DeviceError, match=f"cure: install {distribution};"):
+            registry.open(name)
+
+
+def test_the_hints_name_the_devices_of_this_repository():
+    folders = (Path(__file__).parents[2] / "plugins").iterdir()
+    found = {name: folder.name for folder in folders if (folder / "pyproject.toml").is_file()
+             for name in tomllib.loads((folder / "pyproject.toml").read_text())["project"][
+                 "entry-points"]["core.plugins.v1"]}
+    assert found.items() <= FIRST_PARTY.items()
 
 
 def test_devices_setting_is_explained(plugin_folder):
@@ -251,6 +263,50 @@ def test_a_device_may_open_another_one_but_not_itself(plugin_folder):
     assert [d.name for d in registry.opened()] == ["FOO", "OUTER"]
     with pytest.raises(PluginError, match="asks for itself"):
         registry.open("SELF")
+
+
+def test_devices_that_want_each_other_in_two_threads_do_not_wait_for_ever(plugin_folder):
+    template = """
+        import threading
+        from core.plugin import DeviceSpec, hookimpl
+        from core.testing.sample_device import *
+        from core.testing.sample_device import core_renderers, core_allocator, core_loader
+        registry, meeting = [], []
+
+        @hookimpl
+        def core_devices():
+            return [DeviceSpec(name="{name}", module=__name__)]
+
+        @hookimpl
+        def core_open_device(spec, variant):
+            try:
+                meeting[0].wait(1)  # until the other one is being opened too
+            except threading.BrokenBarrierError:
+                pass
+            registry[0].open("{other}")
+            return SampleDevice(spec, variant)
+        """
+    registry, meeting, found = plugin_folder.registry(), threading.Barrier(2), []
+    for name, other in (("LEFT", "RIGHT"), ("RIGHT", "LEFT")):
+        plugin_folder.broken(name, template.format(name=name, other=other))
+    for name in ("LEFT", "RIGHT"):
+        registry.describe(name)
+        module = sys.modules[f"{plugin_folder.path.name}_{name}".lower()]
+        module.registry.append(registry)
+        module.meeting.append(meeting)
+
+    def use(name):
+        with pytest.raises(DeviceError, match="asks for itself while it opens") as caught:
+            registry.open(name)
+        found.append(str(caught.value))
+
+    threads = [threading.Thread(target=use, args=(n,), daemon=True) for n in ("LEFT", "RIGHT")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(found) == 2
+    assert registry._openers == registry._waiting == {}
 
 
 def test_an_extension_may_open_a_device_while_it_is_imported(plugin_folder, monkeypatch):
