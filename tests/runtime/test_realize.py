@@ -192,7 +192,7 @@ def interrupt_at(monkeypatch, where, owner):
 
 @pytest.mark.parametrize(("owner", "name", "factor"), [
     ("core.compiler.pipeline", "run_passes", 1.125),
-    ("core.compiler.pipeline", "decompose_kernel", 1.25),
+    ("core.compiler.pipeline", "decompose", 1.25),
     ("core.compiler.compile", "_run_compiler", 1.375),
     ("core.runtime.launch", "load_program", 1.5),
     ("core.runtime.realize", "compile_linear", 1.625),
@@ -200,7 +200,7 @@ def interrupt_at(monkeypatch, where, owner):
     ("core.runtime.memory.BlockCache", "_fresh", 1.875),
 ])
 def test_an_interrupt_anywhere_leaves_everything_usable(monkeypatch, owner, name, factor):
-    if name == "decompose_kernel" and open_device(Device.DEFAULT).target.stage == "kernel":
+    if name == "decompose" and open_device(Device.DEFAULT).target.stage == "kernel":
         pytest.skip("kernels of an interpreter are not decomposed")
     count = 1000 + int(factor * 64)
     x = Tensor(np.ones(count, np.float32)).realize()
