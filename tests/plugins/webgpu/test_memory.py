@@ -3,15 +3,34 @@
 import numpy as np
 import pytest
 
+pytest.importorskip("wgpu", reason="the library wgpu is not installed")
+pytest.importorskip("core_plugin_webgpu", reason="core-plugin-webgpu is not installed")
+
+import core_plugin_webgpu
 from core.plugin import DeviceError, OutOfMemoryError
+from core.runtime.device import open_device
 from core_plugin_webgpu.context import WebGpuDevice
 from core_plugin_webgpu.memory import WebGpuAllocator
+
+
+@pytest.fixture(scope="session")
+def opened():
+    """The first adapter; without a driver the tests here are skipped."""
+    found = core_plugin_webgpu.probe()
+    if not found.count:
+        pytest.skip(found.reason)
+    return open_device("WEBGPU")
 
 
 def read(memory, block, offset, size):
     into = bytearray(size)
     memory.copy_out(memoryview(into), block, offset)
     return bytes(into)
+
+
+@pytest.fixture
+def device(opened):
+    return opened.device
 
 
 @pytest.fixture

@@ -3,14 +3,28 @@
 import numpy as np
 import pytest
 
+pytest.importorskip("wgpu", reason="the library wgpu is not installed")
+pytest.importorskip("core_plugin_webgpu", reason="core-plugin-webgpu is not installed")
+
+import core_plugin_webgpu
 from core.codegen.linearize import linearize
 from core.ir import AxisType, Op, UOp, dtypes
 from core.plugin import CompileError, DeviceError
+from core.runtime.device import open_device
 from core_plugin_webgpu.memory import WebGpuAllocator
 from core_plugin_webgpu.wgsl import render_wgsl, wgsl_literal
 
 SPECIAL = np.array([0.0, -0.0, 1.5, -2.25, np.inf, -np.inf, np.nan, 1e-45, 3e38, 0.1],
                    np.float32)
+
+
+@pytest.fixture(scope="session")
+def opened():
+    """The first adapter; without a driver the tests here are skipped."""
+    found = core_plugin_webgpu.probe()
+    if not found.count:
+        pytest.skip(found.reason)
+    return open_device("WEBGPU")
 
 
 def run(opened, sink, *arrays):
