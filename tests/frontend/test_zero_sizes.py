@@ -109,6 +109,8 @@ NOTHING = {
     "getitem": (lambda x: x[:, :, 1], (2, 0)),
     "getitem of an index": (lambda x: x[Tensor([1, 0, 1])], (3, 0, 3)),
     "getitem of none": (lambda x: x[Tensor(NONE)], (0, 0, 3)),
+    "to_device": (lambda x: x.to_device(x.device), (2, 0, 3)),
+    "from_dlpack": (lambda x: Tensor.from_dlpack(X), (2, 0, 3)), "mT": (lambda x: x.mT, (2, 3, 0)),
     "to": (lambda x: x.to("REFERENCE"), (2, 0, 3)), "to_": (lambda x: x.to_(None), (2, 0, 3)),
     "gradient": (lambda x: (x * x).sum().gradient(x)[0], (2, 0, 3)),
     "backward": (lambda x: ((x * 2).sum().backward(), x.grad)[1], (2, 0, 3)),
