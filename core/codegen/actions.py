@@ -255,7 +255,8 @@ class Stage:
         if not ranges or not open_ranges(load).issuperset(ranges):
             raise ActionError(f"{self}: a tile is of loops that the load depends on")
         outside = open_ranges(load) - set(ranges)
-        if any(is_expanded(r) or r not in nest.output_ranges for r in outside):
+        inner = {r for n in nest.stages for r in n.src[1:]}
+        if any(is_expanded(r) or r in inner for r in outside):
             raise ActionError(f"{self}: the tile must hold every loop of the load but outer ones")
         fresh = {}
         for k, r in enumerate(ranges):
@@ -365,9 +366,3 @@ def apply_actions(sink: UOp, actions: list[Action]) -> UOp:
     done = tuple(map(str, actions))
     return sink.replace(arg=sink.arg._replace(actions=(*(sink.arg.actions or ()), *done)))
 
-
-__all__ = [
-    "Action", "ActionError", "Merge", "Order", "Retype", "Split", "Stage", "Stream", "Tail",
-    "apply_actions",
-    "find_range", "parse_actions",
-]

@@ -86,7 +86,7 @@ def _machine_node(
     for s in node.src:
         if s.dtype is not dtypes.weak_int:
             sources.append(done[s, s.dtype])
-        elif s.op is Op.RANGE and node.op in (Op.END, Op.AFTER):
+        elif s.op is Op.RANGE and node.op in (Op.END, Op.AFTER, Op.BARRIER):
             sources.append(done[s, range_dtype[s]])
         else:
             sources.append(done[s, dtype])

@@ -13,7 +13,7 @@ from itertools import product
 
 from core.codegen.linear_index import linear_index
 from core.codegen.loop_nest import is_expanded, trip_count
-from core.ir import AxisType, Op, UOp, map_graph, open_ranges
+from core.ir import AxisType, Op, UOp, map_graph, open_ranges, substitute
 from core.simplify import simplify
 
 
@@ -75,7 +75,7 @@ class _Expander:
             return None
         if linear_index(node.src[1]).along(lane) != 1:
             return None
-        return node.src[0], _without(node.src[1], lane)
+        return node.src[0], simplify(substitute(node.src[1], {lane: UOp.const(0)}))
 
 
 def _gathered(op: Op, sources: tuple[UOp, ...]) -> tuple[UOp, ...]:
@@ -85,18 +85,6 @@ def _gathered(op: Op, sources: tuple[UOp, ...]) -> tuple[UOp, ...]:
     place, gate = sources
     index = UOp.stack(*(place.src[1],) * gate.shape[0])
     return place.replace(src=(place.src[0], index)), gate
-
-
-def _without(index: UOp, lane: UOp) -> UOp:
-    """A sum without one RANGE that it holds with coefficient 1."""
-    if index.op is not Op.ADD:
-        return UOp.const(0)
-    a, b = index.src
-    if lane in open_ranges(a):
-        rest = _without(a, lane)
-        return b if rest.op is Op.CONST and rest.value == 0 else rest + b
-    rest = _without(b, lane)
-    return a if rest.op is Op.CONST and rest.value == 0 else a + rest
 
 
 def vector_place(storage: UOp, start: UOp, lanes: UOp) -> UOp:

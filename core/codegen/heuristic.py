@@ -231,12 +231,12 @@ class Heuristic:
             blocks = [r for r in outer if r in access.ranges]
             again = [r for r in outer if r not in access.ranges]
             inside = [r for r in access.ranges if r not in outer]
-            tile = prod(trip_count(r) or 1 for r in inside) * load.dtype.itemsize
-            repeats = prod(trip_count(r) or 1 for r in again)
+            tile = turns(inside) * load.dtype.itemsize
+            repeats = turns(again)
             strided = any(access.along(r) not in (0, prod(
                 trip_count(q) or 1 for q in inside if q is not r)) for r in inside
                 if r.arg.axis_type is AxisType.REDUCE)
-            total = tile * prod(trip_count(r) or 1 for r in blocks)
+            total = tile * turns(blocks)
             room = min(self.target.l2_bytes // 2, self.target.scratch_bytes)
             if not (blocks and repeats >= _WORTH_STAGING and strided
                     and total > self.target.l1_bytes and tile <= room):
@@ -435,6 +435,11 @@ def _layout_order(loop: UOp) -> int:
     return {AxisType.LOOP: 0, AxisType.REDUCE: 1, AxisType.UPCAST: 2}.get(kind, 3)
 
 
+def turns(loops: Iterable[UOp]) -> int:
+    """Turns of loops inside of each other; those of unknown extent count once."""
+    return prod(trip_count(r) or 1 for r in loops)
+
+
 def _has_lane(loops: Iterable[UOp]) -> bool:
     """Whether one of some loops is the lanes of a vector: vectors do not nest."""
     return any(r.arg.axis_type is AxisType.LANE for r in loops)
@@ -451,11 +456,9 @@ def estimated_nanoseconds(nest: LoopNest, target: Target) -> float:
     for node in nest.order:
         cost = operation_flops(node.op) * target.flop_nanoseconds
         if node.op in (Op.LOAD, Op.STORE):
-            cost += node.dtype.itemsize * target.dram_byte_nanoseconds if node.op is Op.LOAD else (
-                node.src[1].dtype.itemsize * target.dram_byte_nanoseconds)
-        if cost:
-            ranges = open_ranges(node)
-            total += cost * prod(trip_count(r) or 1 for r in ranges)
+            moved = node if node.op is Op.LOAD else node.src[1]
+            cost += moved.dtype.itemsize * target.dram_byte_nanoseconds
+        total += cost and cost * turns(open_ranges(node))
     return total
 
 

@@ -12,13 +12,6 @@ from functools import cached_property
 from core.ir import AxisType, Op, UOp, map_graph, toposort
 
 EXPANDED = frozenset({AxisType.UPCAST, AxisType.LANE, AxisType.UNROLL})
-Kernel = UOp
-
-
-def axis_type(loop: UOp) -> AxisType:
-    """What a RANGE becomes."""
-    kind: AxisType = loop.arg.axis_type
-    return kind
 
 
 def is_expanded(loop: UOp) -> bool:
@@ -32,12 +25,17 @@ def trip_count(loop: UOp) -> int | None:
     return int(bound.value) if bound.op is Op.CONST else None
 
 
+def _nodes(op: Op) -> cached_property[list[UOp]]:
+    return cached_property(lambda nest: [n for n in nest.order if n.op is op])
+
+
 @dataclass(frozen=True)
 class LoopNest:
     """A kernel, read once.
 
     Attributes:
         sink: The kernel.
+        reductions: The REDUCEs, inner ones first; so, too, its `stages`, `stores` and `loads`.
     """
 
     sink: UOp
@@ -53,25 +51,10 @@ class LoopNest:
         ends = [e for e in self.sink.src if e.op is Op.END]
         return tuple(dict.fromkeys(r for e in ends for r in e.src[1:]))
 
-    @cached_property
-    def reductions(self) -> list[UOp]:
-        """The REDUCEs, inner ones first."""
-        return [n for n in self.order if n.op is Op.REDUCE]
-
-    @cached_property
-    def stages(self) -> list[UOp]:
-        """The STAGEs, inner ones first."""
-        return [n for n in self.order if n.op is Op.STAGE]
-
-    @cached_property
-    def stores(self) -> list[UOp]:
-        """The STOREs."""
-        return [n for n in self.order if n.op is Op.STORE]
-
-    @cached_property
-    def loads(self) -> list[UOp]:
-        """The LOADs."""
-        return [n for n in self.order if n.op is Op.LOAD]
+    reductions = _nodes(Op.REDUCE)
+    stages = _nodes(Op.STAGE)
+    stores = _nodes(Op.STORE)
+    loads = _nodes(Op.LOAD)
 
     @cached_property
     def next_number(self) -> int:

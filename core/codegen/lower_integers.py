@@ -20,7 +20,6 @@ from core.codegen.decompose import wide_integers as wide
 from core.codegen.decompose.arithmetic import Context
 from core.codegen.decompose.wide_integers import Pair
 from core.codegen.expand_tiles import as_vectors
-from core.codegen.linear_index import sum_terms
 from core.foundation.errors import CompileError
 from core.ir import (
     ELEMENTWISE,
@@ -35,7 +34,7 @@ from core.ir import (
     toposort,
 )
 from core.plugin.target import Target
-from core.simplify import simplify
+from core.simplify import simplify, terms_of
 
 _NARROW: Final = (dtypes.int8, dtypes.int16, dtypes.uint8, dtypes.uint16)
 _WIDE: Final = (dtypes.int64, dtypes.uint64, dtypes.float64)
@@ -384,8 +383,8 @@ class _Lowering:
         per_word = 4 // place.dtype.itemsize
         if place.op is not Op.SHRINK or _lanes(place) % per_word:
             return False
-        return all(_is_multiple(t, per_word) for t in sum_terms(
-            self._address(place.src[1].src[0])))
+        terms, constant = terms_of(self._address(place.src[1].src[0]))
+        return not any(c % per_word for c in (constant, *terms.values()))
 
     def _store(self, node: UOp) -> _Lowered | None:
         place, packed = node.src[0], self._is_packed(node.src[0])
@@ -430,12 +429,6 @@ class _Lowering:
             change = change if opened is None else opened.where(change, 0)
             effects.append(UOp(Op.ATOMIC_ADD, (words.index(position), change)))
         return UOp.group(*effects) if len(effects) > 1 else effects[0]
-
-
-def _is_multiple(term: UOp, factor: int) -> bool:
-    """Whether a term is a multiple of a power of two, also where it wraps."""
-    constants = term.src if term.op is Op.MUL else (term,)
-    return any(c.op is Op.CONST and c.value % factor == 0 for c in constants)
 
 
 def _word_number(index: UOp, per_word: int) -> UOp:

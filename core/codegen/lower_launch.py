@@ -15,7 +15,7 @@ from typing import Final
 
 from core.codegen.loop_nest import trip_count
 from core.foundation.errors import CompileError
-from core.ir import AxisType, Op, UOp, storage_of, toposort
+from core.ir import AxisType, Op, UOp, map_graph, storage_of, toposort
 from core.plugin import Target
 from core.simplify import simplify
 
@@ -29,31 +29,28 @@ def lower_launch(sink: UOp, target: Target) -> UOp:
     Raises:
         CompileError: The loops do not fit the device's limits.
     """
-    loops = [n for n in toposort(sink) if n.op is Op.RANGE]
-    groups = [r for r in loops if r.arg.axis_type is AxisType.GLOBAL]
-    items = [r for r in loops if r.arg.axis_type is AxisType.LOCAL]
-    if not groups and not items:
+    groups = _outer_last(sink, AxisType.GLOBAL)
+    mapping = launch_items(sink)
+    helpers = [n for n in toposort(sink) if n.op is Op.SPECIAL and n.arg == f"l{len(mapping)}"]
+    if not groups and not mapping and not helpers:
         return sink
     if target.global_limit is None or target.local_limit is None:
         raise CompileError(f"{target.name} has no launch axes, the kernel has")
-    order = {r: k for k, r in enumerate(_loop_order(sink))}
-    groups.sort(key=lambda r: -order.get(r, 0))
-    items.sort(key=lambda r: -order.get(r, 0))
-    _check_items(items, target)
-    mapping = {r: _special(f"l{k}", _extent(r)) for k, r in enumerate(items)}
+    _check_items([*map(_extent, mapping), *(int(n.src[0].value) for n in helpers)], target)
     extents = [_extent(r) for r in groups]
     spans = dimension_extents(extents, target.global_limit)
-    inside: UOp | None = None
+    inside = helpers[0].eq(0) if helpers else None  # they compute the same again
     if spans == extents:
-        mapping |= {r: _special(f"g{k}", n) for k, (r, n) in enumerate(zip(
+        mapping |= {r: launch_index(f"g{k}", n) for k, (r, n) in enumerate(zip(
             groups, extents, strict=True))}
     else:
         flat = UOp.const(0)
         for k in reversed(range(len(spans))):
-            flat = flat * spans[k] + _special(f"g{k}", spans[k])
+            flat = flat * spans[k] + launch_index(f"g{k}", spans[k])
         total = prod(extents)
         if prod(spans) > total:
-            inside, flat = flat < total, flat.minimum(total - 1)
+            inside = flat < total if inside is None else inside & (flat < total)
+            flat = flat.minimum(total - 1)
         for loop, extent in zip(groups, extents, strict=True):
             mapping[loop], flat = flat % extent, flat // extent
     return simplify(_without_loops(sink, mapping, inside))
@@ -96,41 +93,47 @@ def _extent(loop: UOp) -> int:
     return count
 
 
-def _special(name: str, bound: int) -> UOp:
+def launch_index(name: str, bound: int) -> UOp:
+    """Which work group this is along an axis ("g0", ...), or which item of one ("l0", ...)."""
     return UOp(Op.SPECIAL, (UOp.const(bound),), name) if bound > 1 else UOp.const(0)
 
 
-def _check_items(items: Sequence[UOp], target: Target) -> None:
+def _check_items(extents: Sequence[int], target: Target) -> None:
     assert target.local_limit is not None
-    extents = [_extent(r) for r in items]
     if (len(extents) > _DIMENSIONS
             or any(n > m for n, m in zip(extents, target.local_limit, strict=False))
             or prod(extents) > (target.local_total or prod(target.local_limit))):
-        raise CompileError(f"a work group of {extents} is more than {target.name} takes")
+        raise CompileError(f"a work group of {list(extents)} is more than {target.name} takes")
 
 
-def _loop_order(sink: UOp) -> list[UOp]:
-    """The launch loops as the kernel's ENDs list them, outermost first."""
-    return list(dict.fromkeys(r for n in toposort(sink) if n.op is Op.END for r in n.src[1:]))
+def launch_items(sink: UOp) -> dict[UOp, UOp]:
+    """Launch index of each LOCAL loop: the innermost is the first axis."""
+    loops = _outer_last(sink, AxisType.LOCAL)
+    return {r: launch_index(f"l{k}", _extent(r)) for k, r in enumerate(loops)}
+
+
+def _outer_last(sink: UOp, kind: AxisType) -> list[UOp]:
+    """Launch loops of a kind as the kernel's ENDs list them, innermost first."""
+    ends = [n for n in toposort(sink) if n.op is Op.END]
+    found = dict.fromkeys(r for n in ends for r in n.src[1:] if r.arg.axis_type is kind)
+    return list(found)[::-1]
 
 
 def _without_loops(sink: UOp, mapping: Mapping[UOp, UOp], inside: UOp | None) -> UOp:
     """The kernel with values for its launch loops; stores hold where `inside` does."""
-    done = dict(mapping)
-    for node in toposort(sink):
-        if node in done:
-            continue
+
+    def visit(node: UOp, original: UOp) -> UOp:
         if node.op in (Op.END, Op.AFTER):
-            kept = tuple(done[s] for s in node.src[1:] if s not in mapping)
-            first = done[node.src[0]]
-            done[node] = node.replace(src=(first, *kept)) if kept else first
-            continue
-        src = tuple(done[s] for s in node.src)
+            kept = [n for n, o in zip(node.src[1:], original.src[1:], strict=True)
+                    if o not in mapping]
+            return node.replace(src=(node.src[0], *kept)) if kept else node.src[0]
         if node.op is Op.STORE and inside is not None and _is_shared(node):
-            place = src[0]
-            src = (place.replace(src=(place.src[0], place.src[1].valid(inside))), *src[1:])
-        done[node] = node if src == node.src else node.replace(src=src)
-    return done[sink]
+            place = node.src[0]
+            place = place.replace(src=(place.src[0], place.src[1].valid(inside)))
+            return node.replace(src=(place, *node.src[1:]))
+        return node
+
+    return map_graph(sink, visit, dict(mapping))
 
 
 def _is_shared(store: UOp) -> bool:

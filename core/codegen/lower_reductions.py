@@ -81,7 +81,8 @@ class _Reducer:
         for part in _copies_of(moved, unrolled):
             result = self.accumulate(op, result, part)
         loop = inside.store(result).end(*loops, *axes)
-        return self._combined(node, accumulator.after(loop), tile, partial, fresh, axes)
+        original = substitute_nodes(position, {new: old for old, new in fresh.items()})
+        return self._combined(node, accumulator.after(loop), partial, original)
 
     def accumulate(self, op: Op, total: UOp, part: UOp) -> UOp:
         """One step of a reduction; rule multiply-accumulate: a sum of products is fused."""
@@ -90,27 +91,17 @@ class _Reducer:
         return total.alu(op, part)
 
     @staticmethod
-    def _combined(
-        node: UOp, storage: UOp, tile: list[UOp], partial: list[UOp], fresh: dict[UOp, UOp],
-        axes: list[UOp],
-    ) -> UOp:
+    def _combined(node: UOp, storage: UOp, partial: list[UOp], position: UOp) -> UOp:
         """The value after the loop: partial results combined as a tree."""
-        original = {new: old for old, new in fresh.items()}
         lane = next((r for r in partial if r.arg.axis_type is AxisType.LANE), None)
         separate = [r for r in partial if r is not lane]
+        first = {} if lane is None else {lane: UOp.const(0)}
         parts = []
         for chosen in product(*(range(trip_count(r) or 1) for r in separate)):
-            fixed = dict(zip(separate, map(UOp.const, chosen), strict=True))
-            index, stride = UOp.const(0), 1
-            for r in reversed(axes):
-                if r is not lane:
-                    index = fixed.get(r, original.get(r, r)) * stride + index
-                stride *= trip_count(r) or 1
-            if lane is None:
-                parts.append(storage.index(index).load())
-            else:
-                row = storage.lanes(index, trip_count(lane) or 1).load()
-                parts.append(row)
+            at = substitute_nodes(position, first | dict(
+                zip(separate, map(UOp.const, chosen), strict=True)))
+            place = storage.index(at) if lane is None else storage.lanes(at, trip_count(lane) or 1)
+            parts.append(place.load())
         while len(parts) > 1:
             pairs = [a.alu(node.arg.op, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
             parts = pairs + ([parts[-1]] if len(parts) % 2 else [])

@@ -16,14 +16,15 @@ from core.codegen.decompose import decompose
 from core.codegen.expand_tiles import expand_tiles
 from core.codegen.linearize import linearize
 from core.codegen.lower_gates import lower_gates
+from core.codegen.lower_group_reductions import lower_group_reductions
 from core.codegen.lower_integers import lower_integers
 from core.codegen.lower_launch import lower_launch
 from core.codegen.lower_reductions import lower_reductions
 from core.codegen.lower_stages import lower_stages
 from core.codegen.optimize_loops import optimize_loops
-from core.codegen.program_info import program_info
 from core.codegen.scatter_updates import scatter_updates
 from core.compiler.passes import Pass, quiet_collector, run_passes
+from core.compiler.program_info import program_info
 from core.foundation.fork import survive_fork
 from core.ir import Op, UOp
 from core.ir.specification import KERNEL_GRAPH, PROGRAM, TENSOR_GRAPH
@@ -58,7 +59,9 @@ LOWER: Final[tuple[Pass, ...]] = (
          "first: a reduction over updates and places would be tiled as one", _makes_programs),
     Pass("optimize-loops", optimize_loops, KERNEL_GRAPH,
          "while loops are still ranges", _makes_programs),
-    Pass("lower-stages", lambda g, t: lower_stages(g), KERNEL_GRAPH,
+    Pass("lower-group-reductions", lambda g, t: lower_group_reductions(g), KERNEL_GRAPH,
+         "before stages: the shares of a work group are staged", _makes_programs),
+    Pass("lower-stages", lower_stages, KERNEL_GRAPH,
          "before reductions: a tile of a sum reads scratch that all its copies share",
          _makes_programs),
     Pass("lower-reductions", lambda g, t: lower_reductions(g, fused=t.fma),

@@ -54,6 +54,7 @@ class Target:
         cores: Cores, compute units or multiprocessors that run at the same time.
         has_threads: A kernel may have a THREAD axis: the loader splits it over `cores`.
         has_local: There is work-group memory and a BARRIER.
+        local_is_fast: Work-group memory is a memory of its own, faster than what caches hold.
         scratch_bytes: Largest LOCAL memory of one kernel: of a work group, or core-private.
         max_buffers: Buffers that one kernel may take.
         global_limit: Largest number of work groups along each launch axis; None: no launch axes.
@@ -87,6 +88,7 @@ class Target:
     cores: int = 1
     has_threads: bool = False
     has_local: bool = False
+    local_is_fast: bool = False
     scratch_bytes: int = 0
     max_buffers: int = 31
     global_limit: tuple[int, int, int] | None = None

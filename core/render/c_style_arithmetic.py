@@ -116,7 +116,7 @@ class Arithmetic:
 
     def _operator(self, op: Op, dtype: DType, values: Sequence[str]) -> str:
         if op is Op.NEG:
-            return f"-{values[0]}" if dtype.is_float else f"0 - {values[0]}"
+            return f"-{values[0]}" if dtype.is_float or self.vector else f"0 - {values[0]}"
         if op is Op.RECIPROCAL:
             return f"{literal(self.dialect, 1.0, dtype)} / {values[0]}"
         if op in _SYMBOLS:

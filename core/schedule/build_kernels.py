@@ -31,7 +31,7 @@ from core.ir import (
 from core.schedule.assign_ranges import Computation, Kernel, Plan
 from core.schedule.cost import Choice, extent
 from core.schedule.index_math import Demand, Placeholders, conjunction, flat_position
-from core.simplify import conjuncts, simplify_index
+from core.simplify import conjuncts, simplify
 
 
 class Lowered(NamedTuple):
@@ -48,7 +48,7 @@ def _where_valid(condition: UOp, yes: UOp | None, no: UOp | None) -> UOp | None:
     if yes is None and no is None:
         return None
     true = UOp.const(True, condition.dtype)
-    return conjunction(simplify_index(
+    return conjunction(simplify(
         condition.where(true if yes is None else yes, true if no is None else no)
     ))
 
@@ -143,7 +143,7 @@ class KernelBuilder:
 
     def _tabulated(self, node: UOp, demand: Demand) -> Lowered:
         value = substitute(node.src[0], dict(zip(node.src[1:], demand.index, strict=True)))
-        value = simplify_index(value)
+        value = simplify(value)
         if value.op is Op.WHERE and value.src[2].is_invalid:
             return Lowered(value.src[1], value.src[0])
         return Lowered(value, None)
@@ -171,7 +171,7 @@ class KernelBuilder:
         first, number = computation.demand.index[0], computation.kernel.number
         result: Lowered | None = None
         for k, source in reversed(list(enumerate(node.src))):
-            condition = simplify_index(first.eq(k))
+            condition = simplify(first.eq(k))
             wanted = conjunction(computation.demand.gate, condition)
             demand = next((p.demand for p in computation.pushes
                            if p.source is source and p.demand.gate is wanted), None)

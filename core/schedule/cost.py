@@ -124,6 +124,8 @@ def _row_fits(q: Question, common: frozenset[UOp], target: Target) -> bool:
     if rows < 2 * target.cores:
         return False
     positions = {q.uses[0].bare[r]: extent(r) for r in common}
+    if target.global_limit is not None:  # a work group has one row; others may want some, too
+        return target.has_local and prod(q.shape) * q.itemsize / rows <= target.scratch_bytes / 4
     scratch = prod(q.shape) * q.itemsize / rows * min(_ROWS, max(positions.values(), default=1))
     invariant = 0.0
     for leaf, axes in q.leaf_axes.items():

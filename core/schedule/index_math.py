@@ -23,7 +23,7 @@ from core.ir import (
     same_dimension,
     substitute,
 )
-from core.simplify import simplify_index
+from core.simplify import simplify
 
 
 class Demand(NamedTuple):
@@ -92,7 +92,7 @@ def conjunction(*gates: UOp | None) -> UOp | None:
         if gate is None or (gate.op is Op.CONST and gate.value is True):
             continue
         result = gate if result is None or result is gate else result & gate
-    return None if result is None else simplify_index(result)
+    return None if result is None else simplify(result)
 
 
 def flatten_index(index: Sequence[UOp], shape: Sequence[Any]) -> UOp:
@@ -106,7 +106,7 @@ def flatten_index(index: Sequence[UOp], shape: Sequence[Any]) -> UOp:
 
 def flat_position(index: Sequence[UOp], shape: Sequence[Any]) -> UOp:
     """Row-major position of an index in a shape, simplified."""
-    return simplify_index(flatten_index(index, shape))
+    return simplify(flatten_index(index, shape))
 
 
 def _split_position(position: UOp, shape: Sequence[Any]) -> list[UOp]:
@@ -146,8 +146,8 @@ def _reshape_index(index: Sequence[UOp], new: Sequence[Any], old: Sequence[Any])
         if i_end - i == 1 and j_end - j == 1:
             result.append(index[i])
         else:
-            flat = simplify_index(flatten_index(index[i:i_end], new[i:i_end]))
-            result += [simplify_index(p) for p in _split_position(flat, old[j:j_end])]
+            flat = simplify(flatten_index(index[i:i_end], new[i:i_end]))
+            result += [simplify(p) for p in _split_position(flat, old[j:j_end])]
         i, j = i_end, j_end
     return result
 
@@ -159,7 +159,7 @@ def _pad(node: UOp, demand: Demand) -> list[Push]:
         if same_dimension(n, outer):
             index.append(i)
             continue
-        shifted = simplify_index(i - at)
+        shifted = simplify(i - at)
         low, high = bounds(shifted)
         if low < 0:
             gates.append(shifted >= 0)
@@ -171,7 +171,7 @@ def _pad(node: UOp, demand: Demand) -> list[Push]:
 
 def _tabulated(node: UOp, index: Sequence[UOp]) -> UOp:
     """Value of STAGE ALU at an index: its ranges replaced."""
-    return simplify_index(substitute(node.src[0], dict(zip(node.src[1:], index, strict=True))))
+    return simplify(substitute(node.src[0], dict(zip(node.src[1:], index, strict=True))))
 
 
 def broadcast_index(index: Sequence[UOp], shape: Sequence[Any]) -> tuple[UOp, ...]:
@@ -190,7 +190,7 @@ def _index_value(node: UOp, demand: Demand, unknown: Placeholders) -> UOp:
             if node.dtype.kind != "weak_int":
                 break
             inner = _index_value(node.src[0], Demand(index, gate), unknown)
-            return simplify_index(inner.cast(dtypes.weak_int))
+            return simplify(inner.cast(dtypes.weak_int))
         (push,) = pushes(node, Demand(index, None), unknown)
         node, index = push.source, push.demand.index
     if node.op is Op.CONST or (node.op is Op.PARAM and node.arg.space is AddressSpace.ALU):
@@ -200,7 +200,7 @@ def _index_value(node: UOp, demand: Demand, unknown: Placeholders) -> UOp:
     if node.op in ELEMENTWISE and _is_known(node):
         src = tuple(
             _index_value(s, Demand(index if s.shape else (), gate), unknown) for s in node.src)
-        return simplify_index(UOp(node.op, src, node.arg))
+        return simplify(UOp(node.op, src, node.arg))
     return unknown.make(node, Demand(index, gate))
 
 
@@ -255,9 +255,9 @@ def _within(position: UOp, extent: Any, known: UOp | None) -> tuple[UOp, UOp | N
             position = position + extent
         else:
             position = (position < 0).where(position + extent, position)
-        position = simplify_index(position)
+        position = simplify(position)
     if not isinstance(extent, int) or low < -extent or high >= extent:
-        gate = simplify_index((position >= 0) & (position < extent))
+        gate = simplify((position >= 0) & (position < extent))
     return position, gate
 
 
@@ -265,7 +265,7 @@ def _stack(node: UOp, demand: Demand) -> list[Push]:
     first, rest = demand.index[0], demand.index[1:]
     result = []
     for k, source in enumerate(node.src):
-        chosen = simplify_index(first.eq(k))
+        chosen = simplify(first.eq(k))
         if not (chosen.op is Op.CONST and not chosen.value):
             result.append(Push(source, Demand(rest, conjunction(demand.gate, chosen))))
     return result
@@ -296,14 +296,14 @@ def pushes(node: UOp, demand: Demand, unknown: Placeholders) -> list[Push]:
         return [Push(node.src[0], Demand(new, gate))]
     if op is Op.FLIP:
         new = tuple(
-            simplify_index(n + (-1) - i) if flag and not isinstance(n, int)
-            else simplify_index(UOp.const(n - 1) - i) if flag else i
+            simplify(n + (-1) - i) if flag and not isinstance(n, int)
+            else simplify(UOp.const(n - 1) - i) if flag else i
             for i, flag, n in zip(index, node.arg, node.shape, strict=True)
         )
         return [Push(node.src[0], Demand(new, gate))]
     if op is Op.SHRINK:
         new = tuple(
-            i if same_dimension(at, 0) else simplify_index(i + at)
+            i if same_dimension(at, 0) else simplify(i + at)
             for i, at in zip(index, dimensions(node.src[1]), strict=True)
         )
         return [Push(node.src[0], Demand(new, gate))]

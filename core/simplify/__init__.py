@@ -4,11 +4,10 @@ from core.simplify.prove import prove
 from core.simplify.ranges import FACTOR_OUT_OF_SUM, UNIT_RANGES, drop_unit_ranges, shrink_ranges
 from core.simplify.rule_sets import INDEX_RULES, RULES, simplify, simplify_valid
 from core.simplify.select import conjuncts
-
-# The scheduler's name for it: rows that need weak integers look at dtypes themselves.
-simplify_index = simplify
+from core.simplify.sums import terms_of
 
 __all__ = [
     "FACTOR_OUT_OF_SUM", "INDEX_RULES", "RULES", "UNIT_RANGES", "conjuncts", "drop_unit_ranges",
-    "prove", "shrink_ranges", "simplify", "simplify_index", "simplify_valid",
+    "prove", "shrink_ranges", "simplify", "simplify_valid",
+    "terms_of",
 ]

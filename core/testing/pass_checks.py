@@ -38,7 +38,7 @@ TARGET: Final = Target(
 #: A device with launch axes, whose limits are small enough to meet.
 LAUNCH_TARGET: Final = Target(
     name="TEST", architecture="test", dtypes=frozenset(STORED_DTYPES), cores=4, has_local=True,
-    global_limit=(512, 64, 8), local_limit=(64, 8, 4), local_total=64)
+    global_limit=(512, 64, 8), local_limit=(64, 8, 4), local_total=64, scratch_bytes=1 << 15)
 EVERY_OP: Final = frozenset(Op)
 Array = np.ndarray[Any, Any]
 
@@ -154,6 +154,18 @@ def optimize_loops() -> None:
     at_most(executed(program_of(matmul(64)), Op.LOAD), 2 * 64 ** 3 // 8, "loads")
 
 
+def lower_group_reductions() -> None:
+    """A work group sums 96 numbers together: each item loads a few of them."""
+    i, k = UOp.range(4, 0), UOp.range(96, 1, AxisType.REDUCE)
+    value = place(1, 384).index(i * 96 + k).load().reduce(Op.ADD, k)
+    rows = apply_actions(kernel(place(0, 4).index(i).store(value).end(i)), parse_actions(
+        "RETYPE(0, GLOBAL) SPLIT(1, 32, GROUP_REDUCE, EXACT)"))
+    linear = program_of(rows, target=LAUNCH_TARGET)
+    x = np.arange(384, dtype=np.float32)
+    expect_values(linear, x.reshape(4, 96).sum(axis=1), x)
+    at_most(0 if executed(linear, Op.BARRIER) else 1, 0, "sums by one item alone")
+
+
 def lower_stages() -> None:
     """A staged operand is copied into scratch: the program holds no STAGE, and is right."""
     staged = apply_actions(matmul(8), parse_actions("STAGE(1, 2, 1)"))
@@ -253,6 +265,7 @@ CHECKS: Final[dict[str, PassCheck]] = {
     "create-schedule": PassCheck(create_schedule, VerificationError),
     "scatter-updates": PassCheck(scatter_updates, WrongCountError),
     "optimize-loops": PassCheck(optimize_loops, WrongCountError),
+    "lower-group-reductions": PassCheck(lower_group_reductions, WrongCountError),
     "lower-stages": PassCheck(lower_stages, VerificationError),
     "lower-reductions": PassCheck(lower_reductions, VerificationError),
     "lower-launch": PassCheck(lower_launch, WrongCountError),

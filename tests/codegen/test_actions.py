@@ -203,7 +203,10 @@ def test_a_statement_has_lanes_along_one_loop():
 
 def test_a_tile_holds_every_inner_loop_of_its_load():
     refused(Retype(0, AxisType.UPCAST).apply(transposed()), Stage(0, (1,)), "must hold every loop")
-    refused(matmul(8), Stage(1, (1,)), "must hold every loop")
+    expect = matmul(8)
+    left, right = (np.arange(64, dtype=np.float32).reshape(8, 8) - k for k in (20, 30))
+    expect_values(program_of(apply_actions(expect, [Stage(1, (1,))])), (left @ right).ravel(),
+                  left.ravel(), right.ravel())
 
 
 @pytest.mark.parametrize("text", ["JUMP(0)", "split(0, 2, LANE, EXACT)"])

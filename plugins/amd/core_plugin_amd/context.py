@@ -16,6 +16,8 @@ _EVERYWHERE: Final = frozenset({
     dtypes.bool, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.uint8,
     dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.float32})
 _MOST_GROUPS: Final = (1 << 31) - 1
+#: AMD's cards have 64 KB for a work group; a processor says that it has all of its cache.
+_MOST_SCRATCH: Final = 64 << 10
 
 
 def in_words(error: Exception) -> str:
@@ -79,7 +81,12 @@ class OpenClDevice(OpenDevice):
             name=name,
             architecture=f"{device.name} {device.driver_version}",
             dtypes=_EVERYWHERE | ({dtypes.float64} if doubles else frozenset[DType]()),
+            vector_bytes=min(32, max(16, 4 * int(device.native_vector_width_float))),
+            vector_registers=32,
             cores=int(device.max_compute_units),
+            has_local=True,
+            local_is_fast=device.local_mem_type == cl.device_local_mem_type.LOCAL,
+            scratch_bytes=min(int(device.local_mem_size), _MOST_SCRATCH),
             global_limit=(_MOST_GROUPS, _MOST_GROUPS, _MOST_GROUPS),
             local_limit=(sizes[0], sizes[1], sizes[2]),
             local_total=int(device.max_work_group_size),

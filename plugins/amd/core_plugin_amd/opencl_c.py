@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from core.ir import AddressSpace, DType, Op, UOp, dtypes
-from core.render import CDialect, FunctionWriter
+from core.render import CDialect, FunctionWriter, VectorForms
 from core.render.items import parameters
 
 #: What begins the first line of a text.
@@ -25,6 +25,21 @@ _TYPES: Final = {
     dtypes.uint64: "ulong", dtypes.float32: "float", dtypes.float64: "double",
 }
 _FLOATS: Final = (dtypes.float32, dtypes.float64)
+
+#: OpenCL C 1.2, 6.1.2 and 6.12.7: vload and vstore ask for the alignment of one lane alone.
+_VECTORS: Final = VectorForms(
+    name="{type}{count}",
+    declaration="",
+    build="({name})({lanes})",
+    lane="{value}.s{lane:x}",
+    same_bits="as_{name}({value})",
+    load="vload{count}(0, {pointer})",
+    store="vstore{count}({value}, 0, {pointer});",
+    operators=frozenset({Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.NEG, Op.AND, Op.OR, Op.XOR}),
+    dtypes=frozenset(_TYPES) - {dtypes.bool},
+    counts=frozenset({2, 4, 8, 16}),
+    largest=128,
+)
 
 
 def dialect(types: frozenset[DType], *, fma: bool) -> CDialect:
@@ -56,6 +71,7 @@ def dialect(types: frozenset[DType], *, fma: bool) -> CDialect:
         spaces={AddressSpace.GLOBAL: "__global ", AddressSpace.LOCAL: "__local "},
         launch={"g": "get_group_id({axis})", "l": "get_local_id({axis})"},
         barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
+        vectors=_VECTORS,
         bits="as_{type}({value})",
     )
 
