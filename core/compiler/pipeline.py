@@ -25,6 +25,7 @@ from core.codegen.optimize_loops import optimize_loops
 from core.codegen.scatter_updates import scatter_updates
 from core.compiler.passes import Pass, quiet_collector, run_passes
 from core.compiler.program_info import program_info
+from core.foundation.errors import CompileError
 from core.foundation.fork import survive_fork
 from core.ir import Op, UOp
 from core.ir.specification import KERNEL_GRAPH, PROGRAM, TENSOR_GRAPH
@@ -131,6 +132,9 @@ def generate(sink: UOp, target: Target, ops: Container[Op]) -> UOp:
         sink: The kernel as it leaves the scheduler.
         target: The device's data.
         ops: Operations that the renderer prints; others are decomposed.
+
+    Raises:
+        CompileError: It cannot be lowered to what the device can do.
     """
     with quiet_collector():
         lowered = run_passes(sink, LOWER, target)
@@ -139,5 +143,8 @@ def generate(sink: UOp, target: Target, ops: Container[Op]) -> UOp:
                         DECOMPOSE.because)
             lowered = run_passes(lowered, (step,), target)
         linear = run_passes(lowered, FINISH, target)
-    return UOp(Op.PROGRAM, (sink, linear), program_info(
-        sink, linear, target.cores, dynamic=lowered.arg.dynamic))
+    info = program_info(sink, linear, target.cores, dynamic=lowered.arg.dynamic)
+    if len(info.buffers) > target.max_buffers:
+        raise CompileError(f"the kernel {info.name} has {len(info.buffers)} buffers, and one of "
+                           f"{target.name} takes {target.max_buffers}")
+    return UOp(Op.PROGRAM, (sink, linear), info)

@@ -23,8 +23,6 @@ from core.ir.operation import (
     COMPARISON,
     EFFECTS,
     ELEMENTWISE,
-    IDENTITY_PASSING,
-    MOVEMENT,
     OPERATIONS,
     TERNARY,
     UNARY,
@@ -51,7 +49,7 @@ from core.ir.uop import UOp, live_count
 
 __all__ = [
     "ALL_DTYPES", "BINARY_OPS", "COMMUTATIVE", "COMPARISON", "EFFECTS", "ELEMENTWISE",
-    "IDENTITY_PASSING", "MOVEMENT", "OPERATIONS", "STORED_DTYPES", "TERNARY", "UNARY",
+    "OPERATIONS", "STORED_DTYPES", "TERNARY", "UNARY",
     "AddressSpace", "AxisType", "BufferSlot", "CallInfo", "Constant", "CustomText", "DType",
     "Invalid", "KernelInfo", "LoopRange", "Op", "ParamSlot", "Pattern", "ProgramInfo", "Reduction",
     "Rule", "RuleSet", "UOp", "address_space", "bounds", "broadcast_shapes", "const_var",

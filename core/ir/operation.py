@@ -230,27 +230,17 @@ SOURCE          | | text | program text
 """),
 }
 
-UNARY: Final = frozenset({
-    Op.CAST, Op.RECIPROCAL, Op.TRUNC, Op.NEG, Op.SQRT, Op.EXP, Op.EXP2, Op.LOG, Op.LOG2, Op.SIN,
-    Op.COS,
-})
+ELEMENTWISE: Final = frozenset(op for op, row in OPERATIONS.items() if row.group == "elementwise")
+UNARY: Final = frozenset(op for op in ELEMENTWISE if "," not in OPERATIONS[op].sources)
+BINARY_OPS: Final = frozenset(op for op in ELEMENTWISE if OPERATIONS[op].sources.count(",") == 1)
+TERNARY: Final = ELEMENTWISE - UNARY - BINARY_OPS
 COMPARISON: Final = frozenset({Op.CMPLT, Op.CMPNE, Op.CMPEQ})
-BINARY_OPS: Final = frozenset({
-    Op.POW, Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.FLOORDIV, Op.FLOORMOD, Op.TRUNCDIV, Op.TRUNCMOD,
-    Op.MAX, Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR, Op.THREEFRY,
-}) | COMPARISON
-TERNARY: Final = frozenset({Op.WHERE, Op.MULACC})
-ELEMENTWISE: Final = UNARY | BINARY_OPS | TERNARY
 COMMUTATIVE: Final = frozenset({
     Op.ADD, Op.MUL, Op.MAX, Op.CMPNE, Op.CMPEQ, Op.AND, Op.OR, Op.XOR,
-})
-MOVEMENT: Final = frozenset({
-    Op.PERMUTE, Op.FLIP, Op.RESHAPE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.INDEX, Op.STACK, Op.BITCAST,
 })
 EFFECTS: Final = frozenset({
     Op.STORE, Op.END, Op.GROUP, Op.SINK, Op.BARRIER, Op.IF, Op.ENDIF, Op.CUSTOM, Op.LINEAR,
 })
-IDENTITY_PASSING: Final = frozenset({Op.DETACH, Op.CONTIGUOUS_BACKWARD, Op.CONTIGUOUS})
 
 
 FUNCTIONS: Final = frozenset({

@@ -8,14 +8,15 @@ from typing import Final
 import numpy as np
 
 from core.foundation.errors import UnsupportedError
-from core.ir import ELEMENTWISE, IDENTITY_PASSING, Op, UOp
+from core.ir import ELEMENTWISE, Op, UOp
 from core.reference.elementwise import elementwise
 from core.reference.formats import HELD, held
 from core.reference.movement import MOVES, gather, stack
 from core.reference.reductions import Partial, finish, reduce_part
 from core.reference.values import Axes, AxisOrder, Value, aligned, axes_first, spread, with_axes
 
-_SAME: Final = IDENTITY_PASSING | {Op.COPY, Op.AFTER}
+_SAME: Final = frozenset({
+    Op.DETACH, Op.CONTIGUOUS_BACKWARD, Op.CONTIGUOUS, Op.COPY, Op.AFTER})
 
 
 class Context:

@@ -361,7 +361,7 @@ def _reliefs(
     best: dict[int, UOp] = {}
 
     def may_store(node: UOp) -> bool:
-        return (node.op in ELEMENTWISE and bool(node.shape) and node not in plan.stored
+        return (node.op in ELEMENTWISE and node not in plan.stored
                 and plan.choices.get(node) is Choice.INLINE)
 
     for node in plan.order:

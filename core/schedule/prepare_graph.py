@@ -5,6 +5,7 @@
     REDUCE over no elements  → its neutral element
     sum of float16, ...      → CAST of the sum of float32: rounded once (DESIGN 2, Numbers)
     BITCAST, other item size → shifts of unsigned integers
+    STACK of many values     → STACK of parts that are stored: a kernel takes `Target.max_buffers`
     REDUCE of many to few    → REDUCE(ko) of CONTIGUOUS(REDUCE(ki)): see `split_reduction`
 """
 
@@ -50,6 +51,8 @@ def prepare_graph(sink: UOp, target: Target) -> UOp:
             return value
         if 0 in node.shape:
             return node.const_like(0).expand(node.shape)
+        if node.op is Op.STACK:
+            return split_stack(node, target.max_buffers - 1)
         if node.op is Op.BITCAST and node.dtype.itemsize != node.src[0].dtype.itemsize:
             return bitcast_by_shifts(node.src[0], node.dtype)
         if node.op is Op.REDUCE:
@@ -97,6 +100,21 @@ def inline_call(call: UOp) -> UOp:
         src = (*kept, *[result[s] for s in node.src[len(kept):]])
         result[node] = node if src == node.src else node.replace(src=src)
     return result[body]
+
+
+def split_stack(node: UOp, limit: int) -> UOp:
+    """STACK(x...) → SHRINK(RESHAPE(STACK(CONTIGUOUS(STACK(x...))...))), at most `limit` in each.
+
+    The last part is filled up with its last value, which the SHRINK leaves away.
+    """
+    count, rest = len(node.src), node.shape[1:]
+    if count <= limit or all(s.op is Op.CONST for s in node.src):
+        return node
+    filled = node.src + node.src[-1:] * (-count % limit)
+    parts = [filled[k:k + limit] for k in range(0, count, limit)]
+    whole = UOp.stack(*(UOp.stack(*part).contiguous() for part in parts))
+    flat = split_stack(whole, limit).reshape((len(parts) * limit, *rest))
+    return flat.shrink((0,) * len(node.shape), node.shape)
 
 
 def bitcast_by_shifts(x: UOp, target: DType) -> UOp:

@@ -15,7 +15,6 @@ from core.foundation.errors import DTypeError, ShapeError
 from core.ir import (
     COMMUTATIVE,
     ELEMENTWISE,
-    MOVEMENT,
     DType,
     Op,
     Pattern,
@@ -27,6 +26,9 @@ from core.ir import (
 )
 from core.ir.operation import COMPARISON, TERNARY, UNARY
 
+_MOVEMENT: Final = frozenset({
+    Op.PERMUTE, Op.FLIP, Op.RESHAPE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.INDEX, Op.STACK, Op.BITCAST,
+})
 SAMPLED: Final = (
     dtypes.int8, dtypes.uint8, dtypes.int32, dtypes.uint64, dtypes.float16, dtypes.bfloat16,
     dtypes.float32, dtypes.float64, dtypes.bool, dtypes.weak_int,
@@ -209,7 +211,7 @@ class Instances:
             return self._index(value)
         if op is Op.LOAD:
             return value.load()
-        if op not in MOVEMENT:
+        if op not in _MOVEMENT:
             raise MismatchError
         return self._move(op, value)
 
