@@ -209,6 +209,8 @@ class RecordedCall(NamedTuple):
         items: Work items: of the threaded loop on a CPU, work groups elsewhere.
         share: Items that a thread takes at a time.
         meet: Every call before this one has to be done when it begins.
+        global_size: Work groups along each launch axis, where the device has such axes.
+        local_size: Work items of a group along each.
     """
 
     program: Program
@@ -218,6 +220,8 @@ class RecordedCall(NamedTuple):
     items: int
     share: int
     meet: bool
+    global_size: LaunchSize = (1, 1, 1)
+    local_size: LaunchSize = (1, 1, 1)
 
 
 class Recording(ABC):
@@ -252,7 +256,8 @@ class Loader(ABC):
         Args:
             calls: The launches, in order.
             support: Binaries of programs that core wrote for the device's command list:
-                ``"worker"``, ``"replay"`` and ``"stop"`` of `core.runtime.worker_programs`.
+                ``"worker"``, ``"replay"`` and ``"stop"`` of `core.runtime.worker_programs`. They
+                are compiled when they are looked at.
         """
         raise UnsupportedError(f"{type(self).__name__} cannot record launches")
 

@@ -7,7 +7,7 @@ unless the same thread runs both: calls of a single item are run by the caller, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -72,23 +72,38 @@ def recorded_calls(launches: Sequence[Launch]) -> list[RecordedCall]:
             program=launch.program,
             blocks=tuple(place.slot for place in launch.places),
             offsets=tuple(place.offset for place in launch.places),
-            scalars=launch.scalars, items=items, share=launch.local_size[0], meet=meet))
+            scalars=launch.scalars, items=items, share=launch.local_size[0], meet=meet,
+            global_size=launch.global_size, local_size=launch.local_size))
     return calls
 
 
-_support: WeakKeyDictionary[OpenDevice, dict[str, bytes]] = WeakKeyDictionary()
+_binaries: WeakKeyDictionary[OpenDevice, dict[str, bytes]] = WeakKeyDictionary()
 
 
-def _support_of(opened: OpenedDevice) -> dict[str, bytes]:
-    """The programs of the device's threads, compiled once."""
-    found = _support.get(opened.device)
-    if found is None:
-        pause = opened.target.pause
-        found = _support[opened.device] = compile_linears({
-            "worker": worker_programs.worker(pause), "replay": worker_programs.replay(pause),
-            "stop": worker_programs.stop(),
-        }, opened)
-    return found
+class _Support(Mapping[str, bytes]):
+    """The programs of a device's threads, compiled when a recorder first looks at them."""
+
+    def __init__(self, opened: OpenedDevice) -> None:
+        self._opened = opened
+
+    def _found(self) -> dict[str, bytes]:
+        found = _binaries.get(self._opened.device)
+        if found is None:
+            pause = self._opened.target.pause
+            found = _binaries[self._opened.device] = compile_linears({
+                "worker": worker_programs.worker(pause), "replay": worker_programs.replay(pause),
+                "stop": worker_programs.stop(),
+            }, self._opened)
+        return found
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._found()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found())
+
+    def __len__(self) -> int:
+        return len(self._found())
 
 
 def record(launches: Sequence[Launch]) -> Recording | None:
@@ -97,6 +112,6 @@ def record(launches: Sequence[Launch]) -> Recording | None:
     if not offers(opened.loader, "record"):
         return None
     try:
-        return opened.loader.record(recorded_calls(launches), _support_of(opened))
+        return opened.loader.record(recorded_calls(launches), _Support(opened))
     except UnsupportedError:
         return None

@@ -72,7 +72,7 @@ class Launch:
 
     def run(self, blocks: Sequence[Any], values: Mapping[int, Any], *, wait: bool) -> float | None:
         """Launch it on the blocks of the schedule's arguments."""
-        if self.recording is not None:
+        if self.recording is not None and not (wait and self.opened.target.timestamps):
             started = time.perf_counter()
             self.recording.replay(blocks, values)
             if wait:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 import pyopencl as cl
 
@@ -66,6 +67,7 @@ class OpenClDevice(OpenDevice):
         self.context = cl.Context([self.handle])
         profiling = cl.command_queue_properties.PROFILING_ENABLE
         self.queue = cl.CommandQueue(self.context, self.handle, properties=profiling)
+        self._built: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
         self.largest_buffer = int(self.handle.max_mem_alloc_size)
         self.memory_bytes = int(self.handle.global_mem_size)
         self.target = self._target(name)
@@ -96,6 +98,13 @@ class OpenClDevice(OpenDevice):
             thread_safe=False,
             launch_nanoseconds=10_000.0,
         )
+
+    def built(self, code: bytes) -> Any:
+        """The program of a driver's binary; several kernels may come with the same one."""
+        found = self._built.get(code)
+        if found is None:
+            found = self._built[code] = cl.Program(self.context, [self.handle], [code]).build()
+        return found
 
     def synchronize(self) -> None:
         """Wait for the queue."""

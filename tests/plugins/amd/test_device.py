@@ -10,12 +10,15 @@ pytest.importorskip("core_plugin_amd", reason="core-plugin-amd is not installed"
 
 import core_plugin_amd
 from core import Context, GlobalCounters, Tensor, nn
+from core.compiler.pipeline import generate
 from core.foundation.errors import CompileError
-from core.plugin import DeviceError, OutOfMemoryError, offers
+from core.ir import UOp, dtypes
+from core.plugin import DeviceError, OutOfMemoryError, RecordedCall, offers
 from core.runtime.copies import pair_copy
 from core.runtime.device import open_device
+from core.testing.pass_checks import kernel, place
 from core_plugin_amd.memory import OpenClCopyQueue
-from core_plugin_amd.program import OpenClCompiler, OpenClLoader
+from core_plugin_amd.program import OpenClCompiler, OpenClLoader, OpenClRecording
 
 
 @pytest.fixture(scope="session")
@@ -153,3 +156,85 @@ def test_training_follows_the_default_device(opened):
         return found
 
     np.testing.assert_allclose(losses("AMD"), losses(None), rtol=1e-4)
+
+
+def test_a_recording_sets_arguments_where_they_change(opened):
+    """Replays on other blocks, at other offsets and with other scalars."""
+    loader, sent = opened.loaders["opencl"], []
+    n = UOp.variable("n", 1, 64, slot=2)
+    i = UOp.range(n, 0)
+    value = place(1, 64).index(i).load() + n.cast(dtypes.float32)
+    program = generate(kernel(place(0, 64).index(i).store(value).end(i)), opened.target,
+                       opened.renderer.code_for_op)
+    (binary,) = opened.renderer.compiler.compile(
+        [opened.renderer.render("added", program.src[1])])
+    call = RecordedCall(
+        loader.load("added", binary), (0, 1), (0, 256), (2,), 1, 1, False,
+        (*program.arg.global_size,), (*program.arg.local_size,))
+    back = call._replace(blocks=(1, 0), offsets=(0, 0))
+    recording = loader.record([call, back], {})
+    assert isinstance(recording, OpenClRecording)
+    allocator = opened.allocator
+    for count in (64, 5, 64):
+        blocks = [allocator.allocate(512) for _ in range(2)]
+        data = np.arange(128, dtype=np.float32)
+        allocator.copy_in(blocks[1], 0, memoryview(data).cast("B"))
+        allocator.copy_in(blocks[0], 0, memoryview(data * 0).cast("B"))
+        recording.replay(blocks, {2: count})
+        result = np.empty(128, np.float32)
+        allocator.copy_out(memoryview(result).cast("B"), blocks[1], 0)
+        sent.append(result[:count])
+        assert np.array_equal(result[:count], data[64:64 + count] + 2 * count)
+        assert np.array_equal(result[count:], data[count:])
+        for block in blocks:
+            allocator.free(block)
+    assert [len(s) for s in sent] == [64, 5, 64]
+
+
+def test_programs_are_built_together_and_a_bad_one_is_named(opened):
+    compiler, loader = opened.renderer.compiler, opened.loaders["opencl"]
+
+    def text(name, body):
+        about = f'// core: {{"name": "{name}", "buffers": 1, "scalars": []}}'
+        return f"{about}\n__kernel void {name}(__global char *p0, long o0) {{ {body} }}\n"
+
+    good = [text(f"k{k}", f"*(__global int *)(p0 + o0) = {k};") for k in range(10)]
+    binaries = compiler.compile(good)
+    for k in (0, 9):
+        program = loader.load(f"k{k}", binaries[k])
+        block = opened.allocator.allocate(64)
+        program([block], [], wait=True)
+        result = np.zeros(1, np.int32)
+        opened.allocator.copy_out(memoryview(result).cast("B"), block, 0)
+        assert result[0] == k
+        opened.allocator.free(block)
+    assert loader.load("k1", binaries[1])._built is loader.load("k2", binaries[2])._built
+    with pytest.raises(CompileError, match="wrong_word") as caught:
+        compiler.compile([good[0], text("bad", "wrong_word;"), good[1]])
+    assert "void bad" in caught.value.graph
+
+
+def test_a_forked_child_is_refused(opened):
+    """PoCL would hang in it."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            Tensor([1.0], device="AMD").numpy()
+            os.write(write, b"used")
+        except DeviceError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    said = os.read(read, 1000).decode()
+    os.waitpid(child, 0)
+    os.close(read)
+    assert "forked" in said
+
+
+def test_time_of_a_launch_is_the_driver_s(opened, capsys):
+    """DEBUG=2 shows what the events measured, not what the host waited."""
+    with Context(DEBUG=2):
+        (Tensor(np.ones((64, 64), np.float32), device="AMD") * 2).realize()
+    assert "AMD" in capsys.readouterr().err
