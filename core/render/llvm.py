@@ -30,7 +30,6 @@ from core.render.llvm_text import (
     vector,
 )
 
-_SILENT: Final = frozenset({Op.CONST, Op.AFTER, Op.GROUP, Op.SINK, Op.BARRIER})
 _ALIGNMENT: Final = 64  # bytes: the widest vector register, and a cache line
 _SLOT_BYTES: Final = 8
 
@@ -45,7 +44,7 @@ def render_llvm(name: str, linear: UOp) -> str:
     Raises:
         CompileError: An item has no form in LLVM IR: it should have been lowered.
     """
-    return _ProgramWriter(linear.src).write(name)
+    return ProgramWriter(linear.src).write(name)
 
 
 def _is_constant(node: UOp) -> bool:
@@ -67,8 +66,16 @@ def _value_sources(node: UOp) -> tuple[UOp, ...]:
     return node.src
 
 
-class _ProgramWriter:
-    """Writes the items of one program, each at its place in the order."""
+class ProgramWriter:
+    """Writes the items of one program, each at its place in the order.
+
+    A processor whose arguments, memory or launches differ is a subclass.
+
+    Attributes:
+        silent: Operations that print nothing.
+    """
+
+    silent = frozenset({Op.CONST, Op.AFTER, Op.GROUP, Op.SINK, Op.BARRIER})
 
     def __init__(self, items: Sequence[UOp]) -> None:
         self.items = items
@@ -95,7 +102,7 @@ class _ProgramWriter:
         self._find_spread_values()
         self.slots = {p: k for k, p in enumerate(parameters(self.items))}
         for item in self.items:
-            if item.op in _SILENT:
+            if item.op in self.silent:
                 continue
             if item.op in PRINTED:
                 self._define(item, elementwise(self.function, item, self.operand))
