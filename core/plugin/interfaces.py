@@ -209,6 +209,8 @@ class RecordedCall(NamedTuple):
         items: Work items: of the threaded loop on a CPU, work groups elsewhere.
         share: Items that a thread takes at a time.
         meet: Every call before this one has to be done when it begins.
+        global_size: Work groups along each launch axis.
+        local_size: Work items of a group along each.
     """
 
     program: Program
@@ -218,6 +220,8 @@ class RecordedCall(NamedTuple):
     items: int
     share: int
     meet: bool
+    global_size: LaunchSize = (1, 1, 1)
+    local_size: LaunchSize = (1, 1, 1)
 
 
 class Recording(ABC):

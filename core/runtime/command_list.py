@@ -7,7 +7,7 @@ unless the same thread runs both: calls of a single item are run by the caller, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -72,11 +72,28 @@ def recorded_calls(launches: Sequence[Launch]) -> list[RecordedCall]:
             program=launch.program,
             blocks=tuple(place.slot for place in launch.places),
             offsets=tuple(place.offset for place in launch.places),
-            scalars=launch.scalars, items=items, share=launch.local_size[0], meet=meet))
+            scalars=launch.scalars, items=items, share=launch.local_size[0], meet=meet,
+            global_size=launch.global_size, local_size=launch.local_size))
     return calls
 
 
 _support: WeakKeyDictionary[OpenDevice, dict[str, bytes]] = WeakKeyDictionary()
+
+
+class _Support(Mapping[str, bytes]):
+    """The programs of a device's threads, made when its plugin asks for the first of them."""
+
+    def __init__(self, opened: OpenedDevice) -> None:
+        self._opened = opened
+
+    def __getitem__(self, name: str) -> bytes:
+        return _support_of(self._opened)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_support_of(self._opened))
+
+    def __len__(self) -> int:
+        return len(_support_of(self._opened))
 
 
 def _support_of(opened: OpenedDevice) -> dict[str, bytes]:
@@ -97,6 +114,6 @@ def record(launches: Sequence[Launch]) -> Recording | None:
     if not offers(opened.loader, "record"):
         return None
     try:
-        return opened.loader.record(recorded_calls(launches), _support_of(opened))
+        return opened.loader.record(recorded_calls(launches), _Support(opened))
     except UnsupportedError:
         return None
