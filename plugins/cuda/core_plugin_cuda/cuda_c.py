@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from core.ir import AddressSpace, Op, UOp, dtypes
@@ -32,9 +33,10 @@ _TYPES: Final = {
 _FLOAT16: Final = """struct float16 {
   unsigned short code;
   float16() = default;
+  __device__ float16(int v) : float16((float)v) {}
   __device__ explicit float16(float v) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(code) : "f"(v)); }
   __device__ explicit float16(double v) { asm("cvt.rn.f16.f64 %0, %1;" : "=h"(code) : "d"(v)); }
-  __device__ operator float() const {
+  __device__ explicit operator float() const {
     float v; asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(code)); return v; }
 };"""
 _FLOATS: Final = (dtypes.float32, dtypes.float64)
@@ -66,6 +68,11 @@ _AXES: Final = {"0": "x", "1": "y", "2": "z"}
 
 class KernelWriter(FunctionWriter):
     """Writes one kernel."""
+
+    def __init__(self, items: Sequence[UOp]) -> None:
+        # Where nobody meets, nothing is shared: LOCAL memory is a thread's own scratch.
+        shares = any(item.op is Op.BARRIER for item in items)
+        super().__init__(items, CUDA_C if shares else replace(CUDA_C, spaces={}))
 
     def write(self, name: str) -> str:
         """The whole text, behind a line about its arguments."""
@@ -113,4 +120,4 @@ def render_cuda(name: str, items: Sequence[UOp]) -> str:
     Raises:
         CompileError: An item has no form in CUDA C.
     """
-    return KernelWriter(items, CUDA_C).write(name)
+    return KernelWriter(items).write(name)

@@ -73,8 +73,8 @@ def _target(driver: Driver) -> Target:
         storage_dtypes=frozenset({dtypes.float16}),
         l2_bytes=card.l2_bytes,
         cores=card.processors,
-        has_local=True,
-        scratch_bytes=card.shared_bytes,
+        # No work-group memory is announced: core takes it for a thread's own scratch, as it is on
+        # a processor (see `KernelWriter`).
         global_limit=card.group_limit,
         local_limit=card.item_limit,
         local_total=card.item_total,
@@ -118,6 +118,8 @@ def core_open_device(spec: DeviceSpec, variant: int | str) -> OpenDevice:
     if not isinstance(variant, int):
         raise DeviceError(f"{spec.name} has no {variant!r}: a number chooses the device")
     if core_plugin_cuda.wants_simulator():
+        if variant:
+            raise DeviceError(f"there is no CUDA:{variant}: the simulator is one device")
         return CudaDevice(SimulatedDriver())
     try:
         count, _ = core_plugin_cuda.count_devices()

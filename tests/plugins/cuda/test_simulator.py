@@ -47,6 +47,22 @@ def test_a_shuffle():
         run(HEAD + body, DATA, 64), DATA.reshape(2, 32).sum(1).repeat(32))
 
 
+@pytest.mark.parametrize("kind", ["char", "unsigned char"])
+def test_dot_products_of_bytes(kind):
+    source = f"""extern "C" __global__ void k(signed {kind} *a, int *out) {{ int s = 5;
+        for (int k = 0; k < 8; k++) s += a[k] * a[k + 8]; *(int *)(a + 16) = s; }}"""
+    source = source.replace("signed unsigned", "unsigned").replace(", int *out", "")
+    data = np.frombuffer(bytes(range(3, 250, 13))[:16] + bytes(4), np.uint8)
+    found = run(source, data.copy(), items=1)[16:].view(np.int32)[0]
+    x = data[:16].view(np.int8 if kind == "char" else np.uint8).astype(np.int64)
+    assert found == 5 + int(x[:8] @ x[8:])
+
+
+def test_one_place_that_all_threads_store_to():
+    source = 'extern "C" __global__ void k(int *a) { a[0] = threadIdx.x; }'
+    assert run(source, np.zeros(1, np.int32))[0] == 63
+
+
 def test_atomics_return_what_was_there():
     source = """extern "C" __global__ void k(int *a) {
         int old = atomicAdd(a, 3); a[1 + threadIdx.x] = old; }"""
@@ -131,3 +147,13 @@ def test_fused_multiply_add_rounds_once():
 def test_floats_become_integers_as_ptx_says(value, kind, want):
     with np.errstate(all="ignore"):
         assert arithmetic.convert(np.float32(value), kind, "f32", ("rzi",)) == want
+
+
+@pytest.mark.parametrize(("a", "b", "c"), [
+    (0.0, -0.0, -0.0), (2e-308, -2e-308, 0.0), (9e-246, -1e-260, 0.0), (1e300, 1e300, -1e308),
+    (5e-324, 0.5, 5e-324), (np.inf, 0.0, 1.0), (1e-160, 1e-160, 1e-320)])
+def test_fused_multiply_add_at_the_ends_of_the_range(a, b, c):
+    with np.errstate(all="ignore"):
+        found = arithmetic.fused_multiply_add_64(np.float64(a), np.float64(b), np.float64(c))
+    np.testing.assert_array_equal(found, arithmetic._library_fma(a, b, c))
+    assert np.signbit(found) == np.signbit(arithmetic._library_fma(a, b, c)) or np.isnan(found)

@@ -85,8 +85,12 @@ def fused_multiply_add_64(a: Any, b: Any, c: Any) -> Any:
     first, first_low = _exact_sum(c, low)
     second, second_low = _exact_sum(product, first)
     result = second + _round_to_odd(*_exact_sum(first_low, second_low))
+    # A sum with a zero is rounded as it is, and has its own sign where it is zero too.
+    alone = (a == 0) | (b == 0) | ((c == 0) & (product != 0))
+    result = np.where(alone, product + c, result)
     magnitudes = [np.abs(x) for x in (a, b, product, c)]
     plain = [(m < _SAFE_HIGH) & ((m > _SAFE_LOW) | (m == 0)) for m in magnitudes]
+    plain[2] &= alone | (product != 0)
     for lane in np.flatnonzero(~(plain[0] & plain[1] & plain[2] & plain[3])):
         result[lane] = _library_fma(float(a[lane]), float(b[lane]), float(c[lane]))
     return result if shape else result[0]
@@ -299,6 +303,17 @@ def funnel_shift(low: Any, high: Any, amount: Any, *, left: bool, clamp: bool) -
     if left:
         return ((both << count) >> np.uint64(32)).astype(np.uint32)
     return (both >> count).astype(np.uint32)
+
+
+def dot_of_bytes(a: Any, b: Any, c: Any, kinds: tuple[str, str]) -> Any:
+    """dp4a: products of four bytes each, added to `c`; modulo 2^32."""
+    total = np.asarray(c).astype(np.uint32)
+    for k in range(4):
+        left, right = (
+            (np.asarray(x) >> np.uint32(8 * k)).astype(np.uint8).view(DTYPES[kind[0] + "8"])
+            .astype(np.int32) for x, kind in zip((a, b), kinds, strict=True))
+        total = total + (left * right).view(np.uint32)
+    return total
 
 
 def three_input_logic(a: Any, b: Any, c: Any, table: int) -> Any:

@@ -230,6 +230,11 @@ class _Batch:
                 return space, address if space == "global" else address - np.uint64(start)
         raise AssertionError
 
+    @staticmethod
+    def put(cells: Any, index: Any, values: Any) -> None:
+        """Store; where all lanes store to one place, the last of them wins."""
+        cells[index] = values if np.ndim(index) or not np.ndim(values) else values[-1]
+
     def atomic(self, kind: str, place: tuple[Any, Any], values: Sequence[Any], count: int,
                dtype: Any) -> Any:
         """An atomic operation, lane after lane; returns what was there before."""

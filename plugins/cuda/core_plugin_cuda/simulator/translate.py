@@ -19,6 +19,7 @@ import numpy as np
 
 from core_plugin_cuda.simulator import arithmetic
 from core_plugin_cuda.simulator.arithmetic import DTYPES, UNSIGNED
+from core_plugin_cuda.simulator.forms import FORMS, RELATIONS, ROOTS, SYMBOLS
 from core_plugin_cuda.simulator.memory import LOCAL_WINDOW, SHARED_WINDOW
 from core_plugin_cuda.simulator.ptx import SIZES, Block, Instruction, Kernel, PtxError
 
@@ -28,19 +29,6 @@ _SAME: Final = re.compile(r"%(?:ntid|nctaid)\.[xyz]")
 _SPACES: Final = ("global", "shared", "local", "param", "const")
 _NO_RESULT: Final = frozenset({"st", "bra", "ret", "exit", "bar", "barrier", "red", "membar",
                                "fence", "trap", "prefetch", "cp"})
-_RELATIONS: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-                     "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
-_SYMBOLS: Final = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^"}
-_ROOTS: Final = {
-    "sqrt": "np.sqrt({0})", "rcp": "{0}.dtype.type(1) / {0}", "ex2": "np.exp2({0})",
-    "rsqrt": "(1 / np.sqrt({0}.astype(np.float64))).astype({0}.dtype)", "lg2": "np.log2({0})",
-    "sin": "np.sin({0})", "cos": "np.cos({0})", "tanh": "np.tanh({0})"}
-#: Instructions by what they do to operands of their own type; {kind} is the type's name.
-_FORMS: Final = {
-    "not": "~{0}", "neg": "-{0}", "abs": "np.abs({0})", "fma": "FUSED[{kind!r}]({0}, {1}, {2})",
-    "popc": "np.bitwise_count({0}).astype(np.uint32)", "clz": "A.count_leading_zeros({0})",
-    "brev": "A.reverse_bits({0})", "copysign": "np.copysign({1}, {0})",
-    "selp": "np.where({2}, {0}, {1})", "cnot": "({0} == 0).astype({0}.dtype)"}
 
 
 @dataclass(frozen=True)
@@ -135,6 +123,7 @@ class _BlockWriter:
             "shl": self._shift, "shr": self._shift, "shf": self._funnel, "min": self._extreme,
             "max": self._extreme, "div": self._divide, "rem": self._divide, "bfe": self._field,
             "bfi": self._field, "prmt": self._permute, "lop3": self._logic, "testp": self._test,
+            "dp4a": self._bytes,
             "shfl": self._shuffle, "vote": self._vote, "activemask": self._active,
             "mma": self._matrix, "add": self._simple, "sub": self._simple,
         }
@@ -159,15 +148,15 @@ class _BlockWriter:
             self.lines.append(f"S.meet_in_warp({self.read(item.operands[0], 'b32')}, ix)")
         elif opcode in self.special:
             self.special[opcode](item)
-        elif opcode in _ROOTS:
-            self._set(item, _ROOTS[opcode].format(f"np.asarray({self._operands(item)[0]})"))
-        elif opcode in _FORMS:
+        elif opcode in ROOTS:
+            self._set(item, ROOTS[opcode].format(f"np.asarray({self._operands(item)[0]})"))
+        elif opcode in FORMS:
             values = self._operands(item)
             if opcode == "selp":
                 values[2] = self.read(item.operands[3], "pred")
             result = "b32" if opcode in ("popc", "clz") else kind
-            self.assign(item.operands[0], _FORMS[opcode].format(*values, kind=kind), result)
-        elif opcode in _SYMBOLS:
+            self.assign(item.operands[0], FORMS[opcode].format(*values, kind=kind), result)
+        elif opcode in SYMBOLS:
             self._simple(item)
         else:
             raise self._unknown(item)
@@ -277,7 +266,7 @@ class _BlockWriter:
         if {"cc", "sat"} & set(item.modifiers) and item.modifiers[-1][0] != "f":
             raise self._unknown(item)
         first, second = self._operands(item)
-        self._set(item, f"{first} {_SYMBOLS[item.opcode]} {second}")
+        self._set(item, f"{first} {SYMBOLS[item.opcode]} {second}")
 
     def _multiply(self, item: Instruction) -> None:
         kind, values = item.modifiers[-1], self._operands(item)
@@ -341,6 +330,10 @@ class _BlockWriter:
         values = [self.read(o, "b32") for o in item.operands[1:4]]
         self._set(item, f"A.three_input_logic({', '.join(values)}, {int(item.operands[4], 0)})")
 
+    def _bytes(self, item: Instruction) -> None:
+        values = ", ".join(self.read(o, "b32") for o in item.operands[1:])
+        self.assign(item.operands[0], f"A.dot_of_bytes({values}, {item.modifiers!r})", "u32")
+
     def _test(self, item: Instruction) -> None:
         name = {"number": "~np.isnan", "notanumber": "np.isnan", "finite": "np.isfinite",
                 "infinite": "np.isinf"}.get(item.modifiers[0])
@@ -355,14 +348,14 @@ class _BlockWriter:
         if relation in ("nan", "num"):
             value = either if relation == "nan" else f"~{either}"
         elif kind[0] == "f" and relation[-1] == "u":
-            value = f"(({first} {_RELATIONS[relation[:2]]} {second}) | {either})"
+            value = f"(({first} {RELATIONS[relation[:2]]} {second}) | {either})"
         else:
-            value = f"({first} {_RELATIONS[relation]} {second})"
+            value = f"({first} {RELATIONS[relation]} {second})"
             if kind[0] == "f" and relation == "ne":
                 value = f"({value} & ~{either})"
         joined = next((m for m in item.modifiers[1:] if m in ("and", "or", "xor")), None)
         if joined:
-            value = f"{value} {_SYMBOLS[joined]} {self.read(item.operands[3], 'pred')}"
+            value = f"{value} {SYMBOLS[joined]} {self.read(item.operands[3], 'pred')}"
         if item.opcode == "set" or "|" in item.operands[0]:
             raise self._unknown(item)
         self.assign(item.operands[0], value, "pred")
@@ -428,7 +421,8 @@ class _BlockWriter:
             found = _ADDRESS.fullmatch(item.operands[1])
             if found is None or found[2] or len(targets) > 1:
                 raise self._unknown(item)
-            self.assign(targets[0], f"S.arguments[{found[1]!r}].view(T[{kind!r}])", kind)
+            argument = f"S.arguments[{found[1]!r}].astype(U[{SIZES[kind]}])"
+            self.assign(targets[0], f"{argument}.view(T[{kind!r}])", kind)
             return
         self.lines.append(f"m, k = {self._locate(item, item.operands[1], len(targets), 'load')}")
         for number, target in enumerate(targets):
@@ -438,10 +432,9 @@ class _BlockWriter:
         values, size = _elements(item.operands[1]), SIZES[item.modifiers[-1]]
         self.lines.append(f"m, k = {self._locate(item, item.operands[0], len(values), 'store')}")
         for number, value in enumerate(values):
-            self.lines.append(f"m[k + {number}] = {self.read(value, f'b{8 * size}')}"
-                              if value[:2].lower() not in ("0f", "0d") else
-                              f"m[k + {number}] = "
-                              f"{self.read(value, f'f{8 * size}')}.view(U[{size}])")
+            text = (f"{self.read(value, f'f{8 * size}')}.view(U[{size}])"
+                    if value[:2].lower() in ("0f", "0d") else self.read(value, f"b{8 * size}"))
+            self.lines.append(f"S.put(m, k + {number}, {text})")
 
     def _atomic(self, item: Instruction) -> None:
         wanted = item.opcode == "atom"
