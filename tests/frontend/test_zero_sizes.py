@@ -76,6 +76,9 @@ NOTHING = {
     "einsum": (lambda x: Tensor.einsum("abc,abd->acd", x, x), np.zeros((2, 3, 3))),
     "linear": (lambda x: x.linear(Tensor.ones(3, 4)), (2, 0, 4)),
     "sequential": (lambda x: x.sequential([Tensor.relu]), (2, 0, 3)),
+    "conv1d": (lambda x: x.reshape(0, 2, 3).conv1d(Tensor.ones(4, 2, 2)), (0, 4, 2)),
+    "conv3d": (lambda x: x.reshape(0, 2, 3, 3, 3).conv3d(Tensor.ones(4, 2, 2, 2, 2)),
+               (0, 4, 2, 2, 2)),
     "conv2d": (lambda x: x.reshape(0, 2, 3, 3).conv2d(Tensor.ones(4, 2, 2, 2)), (0, 4, 2, 2)),
     "conv_transpose2d": (
         lambda x: x.reshape(0, 2, 3, 3).conv_transpose2d(Tensor.ones(2, 4, 2, 2)), (0, 4, 4, 4)),

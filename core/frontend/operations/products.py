@@ -118,6 +118,31 @@ class ProductOperations(ArrangementOperations):
         total = distance.matmul(distance.transpose(0, 1)).div(count).cast(result)
         return total if self.ndim == 2 else total.reshape()
 
+    # -- convolution of a fixed number of axes ----------------------------------------------
+
+    def conv1d(self, weight: Self, *options: Any, **named: Any) -> Self:
+        """`conv2d` of (batch, channels, length) with a weight of three axes.
+
+        Raises:
+            ShapeError: The weight has other axes, or does not fit.
+        """
+        return self._convolution("conv1d", 3, weight, *options, **named)
+
+    def conv3d(self, weight: Self, *options: Any, **named: Any) -> Self:
+        """`conv2d` of (batch, channels, depth, height, width) with a weight of five axes.
+
+        Raises:
+            ShapeError: The weight has other axes, or does not fit.
+        """
+        return self._convolution("conv3d", 5, weight, *options, **named)
+
+    def _convolution(self, name: str, rank: int, weight: Self, *options: Any, **named: Any) -> Self:
+        if weight.ndim != rank:
+            raise ShapeError(
+                f"{name} with a weight of shape {show(weight.shape)}: it has {rank} axes"
+            )
+        return self.conv2d(weight, *options, **named)
+
     # -- NaN --------------------------------------------------------------------------------
 
     def nan_to_num(

@@ -41,6 +41,16 @@ def _vecdot(a: Array, b: Array) -> Array:
     return np.asarray((_wide(a) * _wide(b)).sum(-1, dtype=_wide(a).dtype))
 
 
+def _correlated(a: Array, w: Array) -> Array:
+    """Sums of products of all windows with the kernels, over the trailing axes."""
+    kernel = w.shape[2:]
+    axes = tuple(range(2, w.ndim))
+    windows = np.lib.stride_tricks.sliding_window_view(a, kernel, axes)
+    taps = tuple(range(w.ndim, w.ndim + len(kernel)))
+    summed_over = ((1, *taps), (1, *axes))
+    return np.moveaxis(np.tensordot(windows, w, summed_over), -1, 1)
+
+
 def _replaced(a: Array) -> Array:
     return np.nan_to_num(a, nan=1.5, posinf=2.0, neginf=-3.0)
 
@@ -89,6 +99,26 @@ ROWS: Final = (
         takes=FLOATS,
         shapes=((3, 6),),
         sums=256,
+        special=False,
+        gradient=_ANYWHERE,
+    ),
+    Row(
+        method="conv1d",
+        call=lambda a, w: a.conv1d(w),
+        oracle=_correlated,
+        takes=FLOATS,
+        shapes=(((2, 3, 6), (4, 3, 3)),),
+        sums=64,
+        special=False,
+        gradient=_ANYWHERE,
+    ),
+    Row(
+        method="conv3d",
+        call=lambda a, w: a.conv3d(w),
+        oracle=_correlated,
+        takes=FLOATS,
+        shapes=(((1, 2, 3, 3, 4), (2, 2, 2, 1, 2)),),
+        sums=64,
         special=False,
         gradient=_ANYWHERE,
     ),
