@@ -46,6 +46,7 @@ NOTHING = {
     "interpolate": (lambda x: x.reshape(0, 1, 2, 3).interpolate((4, 4)), (0, 1, 4, 4)),
     "sum": (lambda x: x.sum(1), X.sum(1)), "prod": (lambda x: x.prod(1), X.prod(1)),
     "mean": (lambda x: x.mean(1), np.full((2, 3), np.nan)),
+    "median": (lambda x: x.median(1), np.full((2, 3), np.nan)),
     "max": (lambda x: x.max(0), (0, 3)), "min": (lambda x: x.min(2), (2, 0)),
     "argmax": (lambda x: x.argmax(2), (2, 0)), "argmin": (lambda x: x.argmin(0), (0, 3)),
     "all": (lambda x: x.all(1), X.all(1)), "any": (lambda x: x.any(1), X.any(1)),
