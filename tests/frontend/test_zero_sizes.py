@@ -12,7 +12,7 @@ UNARY = (
     "detach elu erf erfc exp exp2 expm1 floor gelu hardsigmoid hardswish hardtanh leaky_relu log "
     "log10 log1p log2 logsigmoid mish neg quick_gelu realize reciprocal relu relu6 round rsqrt "
     "selu sigmoid sign silu sin sinh softplus softsign sqrt square swish tan tanh trunc zeros_like "
-    "ones_like empty_like rand_like randn_like dropout"
+    "ones_like empty_like rand_like randn_like dropout nan_to_num"
 ).split()
 OPERANDS = ("add sub mul div pow maximum minimum mod fmod copysign logaddexp eq ne isclose "
             "logical_and logical_or logical_xor").split()
@@ -46,6 +46,7 @@ NOTHING = {
     "interpolate": (lambda x: x.reshape(0, 1, 2, 3).interpolate((4, 4)), (0, 1, 4, 4)),
     "sum": (lambda x: x.sum(1), X.sum(1)), "prod": (lambda x: x.prod(1), X.prod(1)),
     "mean": (lambda x: x.mean(1), np.full((2, 3), np.nan)),
+    "median": (lambda x: x.median(1), np.full((2, 3), np.nan)),
     "max": (lambda x: x.max(0), (0, 3)), "min": (lambda x: x.min(2), (2, 0)),
     "argmax": (lambda x: x.argmax(2), (2, 0)), "argmin": (lambda x: x.argmin(0), (0, 3)),
     "all": (lambda x: x.all(1), X.all(1)), "any": (lambda x: x.any(1), X.any(1)),
@@ -67,9 +68,18 @@ NOTHING = {
     "matmul": (lambda x: x.transpose(1, 2) @ x, np.zeros((2, 3, 3))),
     "dot": (lambda x: x.reshape(0).dot(x.reshape(0)), np.zeros(())),
     "outer": (lambda x: x.reshape(0).outer(Tensor([1.0, 2.0])), (0, 2)),
+    "tensordot": (lambda x: x.tensordot(x, ((1, 2), (1, 2))), np.zeros((2, 2))),
+    "vecdot": (lambda x: x.vecdot(x, 1), np.zeros((2, 3))), "cross": (
+        lambda x: x.cross(x), (2, 0, 3)), "kron": (lambda x: x.kron(x), (4, 0, 9)),
+    "cov": (lambda x: x.reshape(2, 0).cov(), np.full((2, 2), np.nan)),
+    "nansum": (lambda x: x.nansum(1), X.sum(1)), "nanmean": (
+        lambda x: x.nanmean(1), np.full((2, 3), np.nan)),
     "einsum": (lambda x: Tensor.einsum("abc,abd->acd", x, x), np.zeros((2, 3, 3))),
     "linear": (lambda x: x.linear(Tensor.ones(3, 4)), (2, 0, 4)),
     "sequential": (lambda x: x.sequential([Tensor.relu]), (2, 0, 3)),
+    "conv1d": (lambda x: x.reshape(0, 2, 3).conv1d(Tensor.ones(4, 2, 2)), (0, 4, 2)),
+    "conv3d": (lambda x: x.reshape(0, 2, 3, 3, 3).conv3d(Tensor.ones(4, 2, 2, 2, 2)),
+               (0, 4, 2, 2, 2)),
     "conv2d": (lambda x: x.reshape(0, 2, 3, 3).conv2d(Tensor.ones(4, 2, 2, 2)), (0, 4, 2, 2)),
     "conv_transpose2d": (
         lambda x: x.reshape(0, 2, 3, 3).conv_transpose2d(Tensor.ones(2, 4, 2, 2)), (0, 4, 4, 4)),

@@ -2,5 +2,5 @@
 
 base → creation → arithmetic → operators → functions → inverse_functions → movement → reduction →
 matmul → indexing → assignment → convolution → random → normalization → loss → sorting →
-arrangement → in_place → Tensor
+arrangement → products → in_place → Tensor
 """

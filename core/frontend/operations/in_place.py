@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from core.frontend.operations.arrangement import ArrangementOperations
+from core.frontend.operations.products import ProductOperations
 from core.ir import dtypes
 
 
-class InPlaceOperators(ArrangementOperations):
+class InPlaceOperators(ProductOperations):
     """In-place forms make the name stand for the new value; shape and dtype stay."""
 
     __slots__ = ()

@@ -63,6 +63,30 @@ class SortingOperations(LossOperations):
         part[at] = (0, k)
         return values.shrink(part), indices.shrink(part)
 
+    def median(self, dim: int | None = None, keepdim: bool = False) -> Self:
+        """Middle element in order, mean of the two middle ones as numpy has it; a float.
+
+        NaN where there is one, or no element.
+        """
+        if dim is None:
+            found = self.reshape(-1).median(0)
+            return found.reshape((1,) * self.ndim) if keepdim else found
+        at = as_axis(dim, self.shape)
+        wide, result = self._working()
+        extent = self.shape[at] if self.shape else 1
+        if not self.shape:
+            return wide.cast(result)
+        if extent == 0:
+            return wide.mean(at, keepdim).cast(result)
+        ordered = wide.sort(at)[0]
+        part: list[tuple[int, int] | None] = [None] * self.ndim
+        part[at] = ((extent - 1) // 2, extent // 2 + 1)
+        middle = ordered.shrink(part).mean(at, keepdim)
+        # NaN is sorted behind everything.
+        part[at] = (extent - 1, extent)
+        last = ordered.shrink(part).reshape(*middle.shape)
+        return last.isnan().where(last, middle).cast(result)
+
     @classmethod
     def randperm(cls, n: int, dtype: Any = None, device: str | None = None) -> Self:
         """The numbers below n in random order."""

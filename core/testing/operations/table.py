@@ -6,6 +6,7 @@ from typing import Final
 
 from core.testing.operations import (
     arithmetic,
+    contractions,
     creation,
     functions,
     movement,
@@ -19,7 +20,8 @@ from core.testing.operations.row import Row, name_of
 ROWS: Final[dict[str, Row]] = {
     name_of(row): row
     for row in (*arithmetic.ROWS, *functions.ROWS, *movement.ROWS, *reductions.ROWS,
-                *selection.ROWS, *products.ROWS, *creation.ROWS)
+                *selection.ROWS, *products.ROWS, *contractions.ROWS,
+                *creation.ROWS)
 }
 
 #: Public names of Tensor that compute no values from values alone, and why no row holds them.
