@@ -8,9 +8,11 @@ pytest.importorskip("core_plugin_webgpu", reason="core-plugin-webgpu is not inst
 
 import core_plugin_webgpu
 from core.codegen.linearize import linearize
-from core.ir import AxisType, Op, UOp, dtypes
+from core.compiler.compile import compile_linear
+from core.ir import AxisType, CallInfo, KernelInfo, Op, UOp, dtypes
 from core.plugin import CompileError, DeviceError
 from core.runtime.device import open_device
+from core.runtime.launch import bind_launch
 from core_plugin_webgpu.memory import WebGpuAllocator
 from core_plugin_webgpu.wgsl import render_wgsl, wgsl_literal
 
@@ -181,3 +183,24 @@ def test_a_launch_with_the_wrong_buffers_says_so(opened):
     program = opened.loader.load("kernel", source.encode())
     with pytest.raises(DeviceError, match="takes 1 buffers, not 0"):
         program([], ())
+
+
+def test_items_of_a_group_share_a_sum(opened):
+    """A sum with one result goes through work-group memory, behind a barrier."""
+    x = np.random.default_rng(5).integers(-9, 9, 10_000).astype(np.float32)
+    out = np.zeros(1, np.float32)
+    a, b = (UOp.param(k, dtypes.float32, (n,)) for k, n in ((0, 1), (1, len(x))))
+    r = UOp.range(UOp.const(len(x)), 0, AxisType.REDUCE)
+    total = b.index(r).load().reduce(Op.ADD, r)
+    call = UOp(Op.CALL, (UOp.sink(a.index(UOp.const(0)).store(total),
+                                  info=KernelInfo("total")), a, b), CallInfo("total"))
+    (compiled,) = compile_linear(UOp(Op.LINEAR, (call,)), lambda name: opened).src
+    text = compiled.src[0].src[2].arg
+    assert "var<workgroup>" in text
+    assert "workgroupBarrier();" in text
+    launch, memory = bind_launch(compiled, opened, 2), WebGpuAllocator(opened.device)
+    blocks = [memory.allocate(array.nbytes) for array in (out, x)]
+    memory.copy_in(blocks[1], 0, memoryview(x).cast("B"))
+    launch.run(blocks, {}, wait=True)
+    memory.copy_out(memoryview(out).cast("B"), blocks[0], 0)
+    assert out[0] == x.sum()  # whole numbers: exact in any order
