@@ -9,6 +9,7 @@ from core.foundation.errors import DTypeError
 from core.frontend import Tensor
 from core.frontend.conversion import common, number_dtype
 from core.ir import DType, dtypes
+from core.ir.dtype import LARGEST_FINITE
 
 bool = dtypes.bool  # noqa: A001 - the standard's name
 int8, int16, int32, int64 = dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64
@@ -72,16 +73,9 @@ def finfo(type: DType | Tensor, /) -> FloatInfo:  # noqa: A002 - the standard's 
     if not isinstance(dtype, DType) or not dtype.is_float:
         raise DTypeError(f"finfo is about float dtypes, not {dtype}")
     mantissa = dtype.bits - 1 - dtype.exponent_bits
-    largest = _largest(dtype)
+    largest = LARGEST_FINITE[dtype]
     return FloatInfo(dtype.bits, 2.0**-mantissa, largest, -largest,
                      2.0 ** (2 - (1 << (dtype.exponent_bits - 1))), dtype)
-
-
-def _largest(dtype: DType) -> float:
-    if dtype is dtypes.fp8_e4m3:
-        return 448.0
-    mantissa = dtype.bits - 1 - dtype.exponent_bits
-    return (2.0 - 2.0**-mantissa) * 2.0 ** ((1 << (dtype.exponent_bits - 1)) - 1)
 
 
 def iinfo(type: DType | Tensor, /) -> IntegerInfo:  # noqa: A002 - the standard's name

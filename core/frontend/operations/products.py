@@ -9,7 +9,7 @@ from typing import Any, Self
 from core.foundation.errors import ShapeError
 from core.frontend.broadcasting import as_axes, as_axis, show
 from core.frontend.operations.arrangement import ArrangementOperations
-from core.ir import DType
+from core.ir.dtype import LARGEST_FINITE
 
 
 class ProductOperations(ArrangementOperations):
@@ -151,7 +151,7 @@ class ProductOperations(ArrangementOperations):
         """NaN and the infinities replaced; infinities by the largest finite numbers if None."""
         if not self.dtype.is_float:
             return self._renamed()
-        largest = _largest_finite(self.dtype)
+        largest = LARGEST_FINITE[self.dtype]
         high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
         value = self.eq(inf).where(high, self.eq(-inf).where(low, self))
         return self.isnan().where(nan, value)
@@ -178,10 +178,3 @@ def _axes(given: int | Sequence[int], shape: tuple[Any, ...]) -> tuple[int, ...]
     items = (given,) if isinstance(given, int) else tuple(given)
     as_axes(items, shape)
     return tuple(as_axis(a, shape) for a in items)
-
-
-def _largest_finite(dtype: DType) -> float:
-    if dtype.maximum != inf:  # fp8_e4m3, which has no infinity
-        return float(dtype.maximum)
-    mantissa = dtype.bits - 1 - dtype.exponent_bits
-    return float((2.0 - 2.0**-mantissa) * 2.0 ** ((1 << (dtype.exponent_bits - 1)) - 1))

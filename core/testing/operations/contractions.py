@@ -51,6 +51,19 @@ def _correlated(a: Array, w: Array) -> Array:
     return np.moveaxis(np.tensordot(windows, w, summed_over), -1, 1)
 
 
+def _convolution(method: str, shapes: tuple[tuple[int, ...], ...]) -> Row:
+    return Row(
+        method=method,
+        call=lambda a, w: getattr(a, method)(w),
+        oracle=_correlated,
+        takes=FLOATS,
+        shapes=(shapes,),
+        sums=64,
+        special=False,
+        gradient=_ANYWHERE,
+    )
+
+
 def _replaced(a: Array) -> Array:
     return np.nan_to_num(a, nan=1.5, posinf=2.0, neginf=-3.0)
 
@@ -102,26 +115,8 @@ ROWS: Final = (
         special=False,
         gradient=_ANYWHERE,
     ),
-    Row(
-        method="conv1d",
-        call=lambda a, w: a.conv1d(w),
-        oracle=_correlated,
-        takes=FLOATS,
-        shapes=(((2, 3, 6), (4, 3, 3)),),
-        sums=64,
-        special=False,
-        gradient=_ANYWHERE,
-    ),
-    Row(
-        method="conv3d",
-        call=lambda a, w: a.conv3d(w),
-        oracle=_correlated,
-        takes=FLOATS,
-        shapes=(((1, 2, 3, 3, 4), (2, 2, 2, 1, 2)),),
-        sums=64,
-        special=False,
-        gradient=_ANYWHERE,
-    ),
+    _convolution("conv1d", ((2, 3, 6), (4, 3, 3))),
+    _convolution("conv3d", ((1, 2, 3, 3, 4), (2, 2, 2, 1, 2))),
     Row(
         method="median",
         call=lambda a: a.median(1),
